@@ -1,0 +1,4 @@
+// Command rwsink is the receiver.
+package main
+
+func main() {}

@@ -1,0 +1,3 @@
+// Package metrics is where the names of rwsink's metrics stand, one file a
+// package that counts. Metrics watch and never decide.
+package metrics

@@ -1,0 +1,2 @@
+// Package query serves remote read.
+package query
