@@ -238,7 +238,10 @@ func (a *applier) relaxShift(c *container, p *part) {
 func (a *applier) mergeLate(c *container, p *part) {
 	hi := p.maxT
 	if p.tailLen() > 0 {
-		hi = p.tailFirst() - 1
+		if hi = p.tailFirst(); hi == math.MinInt64 {
+			return // nothing is older
+		}
+		hi--
 	}
 	late := &a.late
 	late.Reset()
@@ -247,19 +250,23 @@ func (a *applier) mergeLate(c *container, p *part) {
 		return
 	}
 	a.sealed = a.sealed[:0]
-	open, from := 0, int64(math.MinInt64)
+	open, from := 0, int64(math.MinInt64) // from is where the chunk before ends
 	for i := range p.chunks {
 		ch := &p.chunks[i]
 		start, end := max(from, c.slotStart(ch.MinT, p.shift)), c.slotEnd(ch.MaxT, p.shift)
 		if i+1 < len(p.chunks) {
 			end = min(end, p.chunks[i+1].MinT-1)
 		}
-		a.mergeInto(c, p, late, nil, from, start-1)
+		if from < start {
+			a.mergeInto(c, p, late, nil, from, start-1)
+		}
 		if i == int(p.open) {
 			open = len(a.sealed)
 		}
 		a.mergeInto(c, p, late, ch, start, end)
-		from = end + 1
+		if from = end; from < math.MaxInt64 {
+			from++
+		}
 	}
 	if int(p.open) == len(p.chunks) {
 		open = len(a.sealed)

@@ -45,7 +45,11 @@ func (c *container) touch(lsn wal.LSN) {
 // so those of a finer cut nest in those of a coarser one.
 func (c *container) slotEnd(t int64, shift uint8) int64 {
 	slot := slotLen(c.hi-c.lo+1, shift)
-	return min(c.hi, t+(slot-1-(t-c.lo)%slot))
+	rest := slot - 1 - (t-c.lo)%slot
+	if rest > c.hi-t {
+		return c.hi
+	}
+	return t + rest
 }
 
 // slotStart returns the first millisecond of the slot that t falls into.

@@ -248,9 +248,11 @@ func (id *identity) canonical(wire []Label) (labels.Labels, error) {
 
 // relabelled applies the relabel file; keep is false when it drops the series.
 func (id *identity) relabelled(ls labels.Labels) (out labels.Labels, keep bool, err error) {
-	out, keep = relabel.Process(ls, id.relabel...)
+	builder := labels.NewBuilder(ls)
+	keep = relabel.ProcessBuilder(builder, id.relabel...)
+	out = builder.Labels()
 	if keep && out.Get(labels.MetricName) == "" {
-		return out, false, &Refusal{
+		return out, true, &Refusal{
 			Reason: ReasonNoMetricName,
 			Detail: "relabelling left no label __name__",
 			Series: seriesText(ls),
