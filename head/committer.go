@@ -122,8 +122,7 @@ func (c *committer) write(group []*Batch) error {
 		return err
 	}
 	for _, b := range group {
-		c.payload = append(c.payload[:0], ClassWritten)
-		c.payload = record.Append(c.payload, c.toRecord(b, segment))
+		c.payload = record.Append(c.payload[:0], c.toRecord(b, segment))
 		lsn, err := c.log.Write(ClassWritten, c.payload)
 		if err != nil {
 			return err

@@ -75,7 +75,7 @@ func (r *replayer) progress(done, total int64) {
 // frame applies one frame.
 func (r *replayer) frame(f wal.Frame) error {
 	b := &r.batch
-	if err := record.Decode(b, f.Payload[1:]); err != nil {
+	if err := record.Decode(b, f.Payload); err != nil {
 		return fmt.Errorf("frame %d of segment %d: %w", f.LSN, f.Segment, err)
 	}
 	id := r.head.identity

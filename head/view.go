@@ -111,6 +111,9 @@ func (v *View) NewReader() *Reader { return &Reader{view: v} }
 // in order of time as runs of one kind, no timestamp twice. A run and its
 // columns are borrowed until emit returns; histogram objects are the caller's.
 func (r *Reader) Read(s *Series, mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+	if mint > maxt {
+		return nil
+	}
 	for _, c := range r.view.overlapping(mint, maxt) {
 		if !r.snapshot(c, s, mint, maxt) {
 			continue

@@ -35,7 +35,7 @@ type Store struct {
 // process on it, an unknown VERSION and a read-only directory are clear errors.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
-		o.FS = vfs.OS
+		o.FS = vfs.OS{}
 	}
 	if err := o.FS.MkdirAll(o.Path); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
