@@ -89,7 +89,7 @@ func TestMergePassesAreAssociative(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds, starts := drawShape(t)
 		base, late := drawBase(t, kinds, starts), drawLate(t, kinds, starts)
-	
+
 		var one ooo.Merger
 		runs, wantStats := one.Merge(runsOf(base, whole), bufferOf(late))
 		want := eventsOf(runs)
