@@ -85,16 +85,13 @@ func (m *Merger) mergeFloats(base []*chunkenc.Samples, late []point, st *Stats) 
 }
 
 // floats merges late into the base columns, writes to dt and dv, which are long
-// enough for both, and returns how many samples it wrote. It copies the stretch
-// of base between two late samples at once.
+// enough for both, and returns how many samples it wrote.
 func floats(dt []int64, dv []float64, bt []int64, bv []float64, late []point, st *Stats) int {
 	n := 0
 	for k := 0; k < len(late); {
 		t, bits := late[k].t, late[k].bits
 		k++
-		i := search(bt, t)
-		copy(dt[n:], bt[:i])
-		copy(dv[n:], bv[:i])
+		i := copyBefore(dt[n:], dv[n:], bt, bv, t)
 		n += i
 		bt, bv = bt[i:], bv[i:]
 		if len(bt) > 0 && bt[0] == t {
@@ -110,6 +107,49 @@ func floats(dt []int64, dv []float64, bt []int64, bv []float64, late []point, st
 	copy(dt[n:], bt)
 	copy(dv[n:], bv)
 	return n + len(bt)
+}
+
+// stretch is the number of samples from which on a stretch is searched for and
+// copied at once.
+const stretch = 16
+
+// copyBefore copies the base samples before t and returns their number. A short
+// stretch goes in blocks of eight, the last one whole, since what is too much
+// is written over: so its end, which no processor foretells, costs one branch
+// instead of one for each step of a search.
+func copyBefore(dt []int64, dv []float64, bt []int64, bv []float64, t int64) int {
+	if len(bt) < stretch || len(dt) < stretch || bt[stretch-1] < t {
+		n := search(bt, t)
+		copy(dt, bt[:n])
+		copy(dv, bv[:n])
+		return n
+	}
+	n := copy8((*[8]int64)(dt), (*[8]int64)(bt), (*[8]float64)(dv), (*[8]float64)(bv), t)
+	if n == 8 {
+		n += copy8((*[8]int64)(dt[8:]), (*[8]int64)(bt[8:]), (*[8]float64)(dv[8:]), (*[8]float64)(bv[8:]), t)
+	}
+	return n
+}
+
+// copy8 copies eight samples and returns how many of them are before t, without a branch.
+func copy8(dt, bt *[8]int64, dv, bv *[8]float64, t int64) int {
+	a, b, c, d, e, f, g, h := bt[0], bt[1], bt[2], bt[3], bt[4], bt[5], bt[6], bt[7]
+	dt[0], dt[1], dt[2], dt[3], dt[4], dt[5], dt[6], dt[7] = a, b, c, d, e, f, g, h
+	n := less(a, t) + less(b, t) + less(c, t) + less(d, t) + less(e, t) + less(f, t) + less(g, t) + less(h, t)
+	p, q, r, s := bv[0], bv[1], bv[2], bv[3]
+	dv[0], dv[1], dv[2], dv[3] = p, q, r, s
+	p, q, r, s = bv[4], bv[5], bv[6], bv[7]
+	dv[4], dv[5], dv[6], dv[7] = p, q, r, s
+	return n
+}
+
+// less is 1 if a is below b, else 0.
+func less(a, b int64) int {
+	c := 0
+	if a < b {
+		c = 1
+	}
+	return c
 }
 
 // search returns the first position of ts whose time is at least t: steps that

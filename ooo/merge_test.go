@@ -56,7 +56,7 @@ func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds, starts := drawShape(t)
 		base, late := drawBase(t, kinds, starts), drawLate(t, kinds, starts)
-		in := runsOf(base, func() bool { return rapid.IntRange(0, 9).Draw(t, "cut") == 0 })
+		in := runsOf(base, func(event) bool { return rapid.IntRange(0, 9).Draw(t, "cut") == 0 })
 
 		all := model{}
 		all.arrive(base...)
@@ -89,7 +89,7 @@ func TestMergePassesAreAssociative(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds, starts := drawShape(t)
 		base, late := drawBase(t, kinds, starts), drawLate(t, kinds, starts)
-	
+
 		var one ooo.Merger
 		runs, wantStats := one.Merge(runsOf(base, whole), bufferOf(late))
 		want := eventsOf(runs)
@@ -229,7 +229,7 @@ func TestMergeDuplicateKeepsHints(t *testing.T) {
 }
 
 // whole cuts nowhere.
-func whole() bool { return false }
+func whole(event) bool { return false }
 
 // Hints after a late histogram, case by case.
 func TestMergeHints(t *testing.T) {

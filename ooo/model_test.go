@@ -147,26 +147,12 @@ func (m model) answer() ([]event, ooo.Stats) {
 	return out, st
 }
 
-// sorted says whether no sample of events is below the one before it.
-func inOrder(events []event) bool {
-	return slices.IsSortedFunc(events, func(a, b event) int {
-		switch {
-		case a.t < b.t:
-			return -1
-		case a.t > b.t:
-			return 1
-		default:
-			return 0
-		}
-	})
-}
-
 // runsOf cuts ascending events into runs of one kind, also where cut says so.
-func runsOf(events []event, cut func() bool) []*chunkenc.Samples {
+func runsOf(events []event, cut func(event) bool) []*chunkenc.Samples {
 	var runs []*chunkenc.Samples
 	var r *chunkenc.Samples
 	for _, e := range events {
-		if r == nil || r.Kind != e.kind() || cut() {
+		if r == nil || r.Kind != e.kind() || cut(e) {
 			r = &chunkenc.Samples{Kind: e.kind()}
 			runs = append(runs, r)
 		}

@@ -1,18 +1,30 @@
 package ooo
 
-// A stable merge sort from the bottom up, with memory that the caller owns.
-//
-//  1. Blocks of sortBlock points are sorted by insertion.
-//  2. Neighbouring stretches are merged from one memory into the other, twice
-//     as long each pass; two that are in order already are copied.
+import "math/bits"
 
-// sortBlock is where insertion stops being the cheaper way.
-const sortBlock = 12
+// A stable radix sort, lowest digit first, with memory that the caller owns.
+//
+//  1. Times are taken as distances from the lowest one. Their digits are about
+//     as wide as the number of samples is long, so that counting a digit costs
+//     no more than moving the samples.
+//  2. For each digit: count how often each value occurs, sum up to where each
+//     one begins, move the samples there in their order.
+//
+// No step branches on what the samples are, so an order that cannot be foretold
+// costs no more than any other.
+
+const (
+	// sortSmall is the number of samples up to which insertion is cheaper.
+	sortSmall = 32
+	// maxDigit is the width of the widest digit, in bits: its counters take 8 KiB.
+	maxDigit = 11
+)
 
 // sorter sorts buffers. It holds scratch memory and serves one goroutine.
 type sorter struct {
-	tmp  []point // the other memory of the merge
-	perm []point // bits is the position that the point had
+	tmp    []point // the other memory of a move
+	perm   []point // bits is the position that the point had
+	counts [1 << maxDigit]uint32
 }
 
 // sort orders b by time; samples of the same time stay in order of arrival.
@@ -21,18 +33,69 @@ func (o *sorter) sort(b *Buffer) {
 		return
 	}
 	b.unsorted = false
-	n := len(b.points)
-	o.tmp = grow(o.tmp, n)
 	if b.plain() {
-		sortPoints(b.points, o.tmp)
+		o.sortPoints(b.points, b.min, b.max)
 		return
 	}
-	o.perm = grow(o.perm, n)
+	o.perm = grow(o.perm, len(b.points))
 	for i := range b.points {
 		o.perm[i] = point{b.points[i].t, uint64(i)}
 	}
-	sortPoints(o.perm, o.tmp)
+	o.sortPoints(o.perm, b.min, b.max)
 	b.permute(o.perm)
+}
+
+// sortPoints orders a by time, stably. All times lie in [mint, maxt].
+func (o *sorter) sortPoints(a []point, mint, maxt int64) {
+	n := len(a)
+	if n <= sortSmall {
+		insertionSort(a)
+		return
+	}
+	width := bits.Len64(uint64(maxt) - uint64(mint))
+	digit := min(maxDigit, bits.Len(uint(n)))
+	passes := (width + digit - 1) / digit
+	digit = (width + passes - 1) / passes
+	o.tmp = grow(o.tmp, n)
+	src, dst := a, o.tmp
+	for shift := 0; shift < width; shift += digit {
+		moveByDigit(dst, src, o.counts[:1<<digit], uint64(mint), uint(shift))
+		src, dst = dst, src
+	}
+	if &src[0] != &a[0] {
+		copy(a, src)
+	}
+}
+
+// moveByDigit moves src to dst in the order of one digit. counts has a counter
+// for each value of the digit.
+func moveByDigit(dst, src []point, counts []uint32, base uint64, shift uint) {
+	mask := uint64(len(counts) - 1)
+	clear(counts)
+	for i := range src {
+		counts[(uint64(src[i].t)-base)>>(shift&63)&mask]++
+	}
+	sum := uint32(0)
+	for i, c := range counts {
+		counts[i] = sum
+		sum += c
+	}
+	for _, p := range src {
+		c := &counts[(uint64(p.t)-base)>>(shift&63)&mask]
+		dst[*c] = p
+		*c++
+	}
+}
+
+func insertionSort(a []point) {
+	for i := 1; i < len(a); i++ {
+		p := a[i]
+		j := i
+		for ; j > 0 && p.t < a[j-1].t; j-- {
+			a[j] = a[j-1]
+		}
+		a[j] = p
+	}
 }
 
 // permute moves the sample at position perm[i].bits to i, for all i. It follows
@@ -53,62 +116,6 @@ func (b *Buffer) permute(perm []point) {
 			}
 			b.set(j, b.points[from].t, b.at(from))
 			j = from
-		}
-	}
-}
-
-// sortPoints orders a by time, stably. tmp is as long as a.
-func sortPoints(a, tmp []point) {
-	n := len(a)
-	for lo := 0; lo < n; lo += sortBlock {
-		insertionSort(a[lo:min(lo+sortBlock, n)])
-	}
-	src, dst := a, tmp
-	for w := sortBlock; w < n; w *= 2 {
-		for lo := 0; lo < n; lo += 2 * w {
-			mid, hi := min(lo+w, n), min(lo+2*w, n)
-			mergePoints(dst[lo:hi], src[lo:mid], src[mid:hi])
-		}
-		src, dst = dst, src
-	}
-	if n > 0 && &src[0] != &a[0] {
-		copy(a, src)
-	}
-}
-
-func insertionSort(a []point) {
-	for i := 1; i < len(a); i++ {
-		p := a[i]
-		j := i
-		for ; j > 0 && p.t < a[j-1].t; j-- {
-			a[j] = a[j-1]
-		}
-		a[j] = p
-	}
-}
-
-// mergePoints merges two sorted stretches into dst, which is as long as both;
-// at equal times l comes first.
-func mergePoints(dst, l, r []point) {
-	if len(r) == 0 || l[len(l)-1].t <= r[0].t {
-		copy(dst[copy(dst, l):], r)
-		return
-	}
-	i, j := 0, 0
-	for k := range dst {
-		switch {
-		case i == len(l):
-			copy(dst[k:], r[j:])
-			return
-		case j == len(r):
-			copy(dst[k:], l[i:])
-			return
-		case r[j].t < l[i].t:
-			dst[k] = r[j]
-			j++
-		default:
-			dst[k] = l[i]
-			i++
 		}
 	}
 }
