@@ -138,6 +138,19 @@ func (w *world) group() error {
 	return nil
 }
 
+// groups starts and writes n groups, nothing else.
+func (w *world) groups(t testing.TB, n int) {
+	t.Helper()
+	if err := w.start(); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if err := w.group(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func (w *world) removeOld() error {
 	if len(w.acked) < 10 {
 		return nil
