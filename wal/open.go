@@ -118,7 +118,7 @@ func (l *Log) readHeader(number uint64) (segment, error) {
 		return segment{}, err
 	}
 	defer f.Close()
-	sc, err := newScanner(f)
+	sc, err := newScanner(f, 0)
 	if err != nil {
 		return segment{}, err
 	}
@@ -245,8 +245,11 @@ func (l *Log) create(path string, b []byte) (vfs.File, error) {
 	return nil, err
 }
 
-// remove removes a segment for good; one that is gone is no error.
+// remove removes a segment for good, with what a failed repair left; one that is gone is no error.
 func (l *Log) remove(number uint64) error {
+	if err := l.o.FS.Remove(l.path(number) + repairSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := l.o.FS.Remove(l.path(number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

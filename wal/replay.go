@@ -108,7 +108,11 @@ func (r *replay) segment(i int) error {
 		return err
 	}
 	defer f.Close()
-	sc, err := newScanner(f)
+	start := int64(headerSize)
+	if seg.damaged != nil {
+		start = 0 // a frame may stand anywhere
+	}
+	sc, err := newScanner(f, start)
 	if err != nil {
 		return err
 	}
@@ -123,7 +127,7 @@ func (r *replay) segment(i int) error {
 	}
 	repaired := false
 	if seg.damaged != nil || found.damaged() {
-		if repaired, err = l.repair(seg, f, found); err != nil {
+		if repaired, err = l.repair(seg, sc, found); err != nil {
 			return err
 		}
 	}

@@ -36,13 +36,13 @@ type scanner struct {
 	gapFrom LSN   // not 0: a frame that says that gapFrom to its LSN are lost
 }
 
-// newScanner reads f from behind its header.
-func newScanner(f vfs.File) (*scanner, error) {
+// newScanner reads f from off on.
+func newScanner(f vfs.File, off int64) (*scanner, error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{f: f, size: size, bound: anyLSN, end: min(headerSize, size)}, nil
+	return &scanner{f: f, size: size, bound: anyLSN, end: min(off, size)}, nil
 }
 
 // next finds the next valid frame. io.EOF: there is none; any other error is of reading.
