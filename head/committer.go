@@ -1,10 +1,6 @@
 package head
 
 import (
-	"math"
-	"slices"
-	"sort"
-
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/metrics"
 	"github.com/rwsink/rwsink/ooo"
@@ -48,6 +44,8 @@ type committer struct {
 	order   []judged
 	reader  *Reader
 	suspect bool
+	nowMs   int64 // of the group, by the wall clock
+	monoMs  int64 // of the group, by the monotonic clock
 	stats   struct {
 		inOrder, late      int
 		lateness, disorder metrics.DelayCounts
@@ -60,23 +58,35 @@ func newCommitter(h *Head) *committer {
 
 func (c *committer) run() {
 	defer close(c.head.finished)
-	for b := range c.head.queue {
-		c.batches = append(c.batches[:0], b)
-		for n := len(b.times); n < maxGroup; {
-			select {
-			case more, ok := <-c.head.queue:
-				if !ok {
-					n = maxGroup
-					break
-				}
-				c.batches = append(c.batches, more)
-				n += len(more.times)
-				continue
-			default:
+	for {
+		select {
+		case f := <-c.head.control:
+			f(c)
+			c.report()
+		case b, ok := <-c.head.queue:
+			if !ok {
+				return
 			}
-			break
+			c.gather(b)
+			c.commit()
 		}
-		c.commit()
+	}
+}
+
+// gather makes a group of b and what waits behind it.
+func (c *committer) gather(b *Batch) {
+	c.batches = append(c.batches[:0], b)
+	for n := len(b.times); n < maxGroup; {
+		select {
+		case more, ok := <-c.head.queue:
+			if !ok {
+				return
+			}
+			c.batches = append(c.batches, more)
+			n += len(more.times)
+		default:
+			return
+		}
 	}
 }
 
@@ -84,9 +94,10 @@ func (c *committer) run() {
 func (c *committer) commit() {
 	c.group++
 	w := c.head.clock.bounds()
-	c.suspect = w.suspect
-	logged := c.batches[:0:0]
+	c.suspect, c.nowMs, c.monoMs = w.suspect, w.nowMs, c.head.clock.mono().Milliseconds()
+	logged := c.batches[:0]
 	for _, b := range c.batches {
+		c.revive(b)
 		if b.err = c.judge(b, w); b.err != nil || b.empty() {
 			b.done <- struct{}{}
 			continue
@@ -103,12 +114,35 @@ func (c *committer) commit() {
 	}
 	for i, b := range logged {
 		if b.err = err; err == nil {
-			c.apply(b, c.lsns[i], w)
+			c.apply(b, c.lsns[i])
 		}
 		b.done <- struct{}{}
 	}
-	clear(c.batches)
 	c.report()
+	clear(c.batches[:cap(c.batches)])
+}
+
+// revive replaces the series of b that were collected since it was begun.
+func (c *committer) revive(b *Batch) {
+	if b.since == c.head.collections.Load() {
+		return
+	}
+	id := c.head.identity
+	for i, s := range b.series {
+		if s.gone {
+			b.series[i] = id.revive(s)
+		}
+	}
+	for i := range b.hists {
+		if s := b.hists[i].series; s.gone {
+			b.hists[i].series = id.revive(s)
+		}
+	}
+	for i := range b.exemplars {
+		if s := b.exemplars[i].series; s.gone {
+			b.exemplars[i].series = id.revive(s)
+		}
+	}
 }
 
 // write makes the group durable.
@@ -170,15 +204,15 @@ func (c *committer) name(s *Series, segment uint64) {
 }
 
 // apply makes a logged batch visible.
-func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
+func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h := c.head
 	h.mu.Lock()
 	for i, s := range b.series {
-		c.stats.lateness.Observe(w.nowMs - b.times[i])
+		c.stats.lateness.Observe(c.nowMs - b.times[i])
 		c.place(s, lsn, &sample{t: b.times[i], st: b.start(i), v: b.values[i]})
 	}
 	for i := range b.hists {
-		c.stats.lateness.Observe(w.nowMs - b.hists[i].t)
+		c.stats.lateness.Observe(c.nowMs - b.hists[i].t)
 		c.place(b.hists[i].series, lsn, &b.hists[i].sample)
 	}
 	h.mu.Unlock()
@@ -196,11 +230,12 @@ func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
 	h.metadata.apply(b.metadata)
 }
 
-// place puts one sample into its part. Head.mu is held for writing.
+// place puts one sample into its container. Head.mu is held for writing.
 func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
-	box := c.container(s, x.t)
-	box.touch(lsn)
-	p := c.partOf(s, box)
+	box := s.liveIn
+	if box == nil || !box.contains(x.t) {
+		box = c.container(x.t, lsn-1)
+	}
 	if s.seen && x.t <= s.newest {
 		c.stats.late++
 		c.stats.disorder.Observe(s.newest - x.t)
@@ -208,27 +243,20 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 		c.stats.inOrder++
 		s.newest, s.seen = x.t, true
 	}
-	c.applier.add(box, p, x)
+	box.touch(lsn, c.monoMs)
+	if box.cold != nil {
+		before := box.cold.memory()
+		if box.cold.add(s, x) {
+			s.containers++
+		}
+		c.head.coldBytes.Add(int64(box.cold.memory() - before))
+		return
+	}
+	c.applier.add(box, c.partOf(s, box), x)
 }
 
-// container returns the container of t, opening one when there is none.
-func (c *committer) container(s *Series, t int64) *container {
-	if s.liveIn != nil && s.liveIn.contains(t) {
-		return s.liveIn
-	}
-	list := *c.head.containers.Load()
-	i := sort.Search(len(list), func(i int) bool { return list[i].hi >= t })
-	if i < len(list) && list[i].contains(t) {
-		return list[i]
-	}
-	box := newContainer(t, c.head.options.BlockDuration.Milliseconds())
-	list = slices.Insert(slices.Clone(list), i, box)
-	c.head.containers.Store(&list)
-	return box
-}
-
-// partOf returns the part of s in box, opening one when there is none.
-func (c *committer) partOf(s *Series, box *container) *part {
+// partOf returns the part of s in box, which is near, opening one when there is none.
+func (c *committer) partOf(s *Series, box *Container) *part {
 	if s.live != nil && s.liveIn == box {
 		return s.live
 	}
@@ -236,8 +264,9 @@ func (c *committer) partOf(s *Series, box *container) *part {
 	if p == nil {
 		p = &part{}
 		box.parts[s] = p
+		s.containers++
 	}
-	if s.liveIn == nil || s.liveIn.lo < box.lo {
+	if s.liveIn == nil || s.liveIn.frozen || s.liveIn.lo < box.lo {
 		s.live, s.liveIn = p, box
 	}
 	return p
@@ -278,20 +307,10 @@ func (c *committer) report() {
 	m.Chunks.Add(float64(a.chunks))
 	*a = applyStats{}
 	m.Series.Set(float64(c.head.identity.count.Load()))
-	list := *c.head.containers.Load()
-	m.Containers.Set(float64(len(list)))
-	m.MinTime.Set(lowest(list))
+	list := c.head.containers.Load()
+	m.Containers.Set(float64(len(list.frozen) + len(list.open)))
 	m.ClockSuspect.Set(0)
 	if c.suspect {
 		m.ClockSuspect.Set(1)
 	}
-}
-
-// lowest returns the start of the first container in seconds; as Prometheus
-// does, the largest time when there is none.
-func lowest(list []*container) float64 {
-	if len(list) == 0 {
-		return float64(math.MaxInt64) / 1000
-	}
-	return float64(list[0].lo) / 1000
 }
