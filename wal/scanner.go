@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-
-	"github.com/rwsink/rwsink/internal/vfs"
 )
 
 const (
@@ -19,7 +17,7 @@ const (
 // after damage: one whose length fits the file, whose LSN is above the last and
 // below bound, and whose checksum matches.
 type scanner struct {
-	f    vfs.File
+	f    io.ReaderAt
 	size int64
 	buf  []byte
 	pos  int64 // of buf in the file
@@ -31,18 +29,15 @@ type scanner struct {
 	off     int64 // where the frame stands; at io.EOF where the last valid one ends
 	end     int64 // where it ends
 	skipped int64 // damaged bytes before it; at io.EOF those up to the end of the file
+	crc     uint32
 	frame   Frame // Payload is valid until the next call
 	begins  bool  // it is the first of a group
 	gapFrom LSN   // not 0: a frame that says that gapFrom to its LSN are lost
 }
 
-// newScanner reads f from off on.
-func newScanner(f vfs.File, off int64) (*scanner, error) {
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	return &scanner{f: f, size: size, bound: anyLSN, end: min(off, size)}, nil
+// newScanner reads a file of the given size from off on.
+func newScanner(f io.ReaderAt, size, off int64) *scanner {
+	return &scanner{f: f, size: size, bound: anyLSN, end: min(off, size)}
 }
 
 // next finds the next valid frame. io.EOF: there is none; any other error is of reading.
@@ -86,7 +81,7 @@ func (s *scanner) take(off int64) (bool, error) {
 	if s.frame.Class == classGap && h.len == 1+8 {
 		s.gapFrom = LSN(binary.LittleEndian.Uint64(payload[1:]))
 	}
-	s.last, s.end = h.lsn, off+frameHeaderSize+h.len
+	s.crc, s.last, s.end = h.crc, h.lsn, off+frameHeaderSize+h.len
 	return true, nil
 }
 
