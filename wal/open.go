@@ -127,8 +127,8 @@ func (l *Log) readHeader(number uint64) (segment, error) {
 		return segment{}, err
 	}
 	s.header, s.damaged = decodeHeader(b)
-	if s.damaged == nil && s.number != number {
-		s.header, s.damaged = header{}, fmt.Errorf("%w: got number %d, want %d", errHeader, s.number, number)
+	if s.damaged == nil && (s.number != number || s.first == 0 || s.first >= anyLSN) {
+		s.header, s.damaged = header{}, fmt.Errorf("%w: got number %d, want %d, first LSN %d", errHeader, s.number, number, s.first)
 	}
 	if errors.Is(s.damaged, ErrVersion) {
 		return segment{}, &vfs.CorruptError{Path: l.path(number), Err: s.damaged}

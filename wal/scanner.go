@@ -9,7 +9,7 @@ import (
 
 const (
 	readSize = 1 << 20 // bytes of one read
-	maxJump  = 1 << 32 // LSNs: a larger step is not taken for a frame
+	maxJump  = 1 << 32 // LSNs: a larger step is not taken for a frame, unless a gap frame says so
 	anyLSN   = 1 << 62 // a bound that is none
 )
 
@@ -65,7 +65,7 @@ func (s *scanner) take(off int64) (bool, error) {
 	}
 	h := decodeFrameHeader(b)
 	if h.len < 1 || h.len > maxLen || h.len > s.size-off-frameHeaderSize ||
-		h.lsn <= s.last || h.lsn >= s.bound || s.last != 0 && h.lsn-s.last > maxJump {
+		h.lsn <= s.last || h.lsn >= s.bound || s.far(h.lsn) && h.len != gapLen {
 		return false, nil
 	}
 	if b, err = s.at(off, frameHeaderSize+h.len); err != nil {
@@ -75,15 +75,21 @@ func (s *scanner) take(off int64) (bool, error) {
 		return false, nil
 	}
 	payload := b[frameHeaderSize:]
-	s.frame = Frame{LSN: h.lsn, Class: payload[0] &^ classBegin, Payload: payload[1:]}
-	s.begins = payload[0]&classBegin != 0
-	s.gapFrom = 0
-	if s.frame.Class == classGap && h.len == 1+8 {
-		s.gapFrom = LSN(binary.LittleEndian.Uint64(payload[1:]))
+	class, from := payload[0]&^classBegin, LSN(0)
+	if class == classGap && h.len == gapLen {
+		from = LSN(binary.LittleEndian.Uint64(payload[1:]))
 	}
+	if class == classGap && (from == 0 || from > h.lsn || s.far(from)) || from == 0 && s.far(h.lsn) {
+		return false, nil
+	}
+	s.frame = Frame{LSN: h.lsn, Class: class, Payload: payload[1:]}
+	s.begins, s.gapFrom = payload[0]&classBegin != 0, from
 	s.crc, s.last, s.end = h.crc, h.lsn, off+frameHeaderSize+h.len
 	return true, nil
 }
+
+// far says that an LSN is too far from the last to follow it.
+func (s *scanner) far(lsn LSN) bool { return s.last != 0 && lsn > s.last+maxJump }
 
 // at returns the n bytes at off, valid until the next call. They lie within the file.
 func (s *scanner) at(off, n int64) ([]byte, error) {

@@ -29,6 +29,7 @@ const (
 	minFrameSize    = frameHeaderSize + 1
 
 	classGap   = 0x7f // not for callers of Write
+	gapLen     = 9    // the field len of such a frame
 	classBegin = 0x80 // a bit: the frame is the first of a group
 
 	// MaxPayload bounds the bytes of one frame's payload.
