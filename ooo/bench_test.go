@@ -42,9 +42,16 @@ func newLoad(series []*chunkenc.Samples, size, percent int) *load {
 			var late []event
 			for k := i; k < i+size; k++ {
 				if rng.IntN(100) < percent {
-					late = append(late, event{t: s.T[k], v: s.V[k]})
-				} else {
-					base.T, base.V = append(base.T, s.T[k]), append(base.V, s.V[k])
+					e := event{t: s.T[k], v: s.V[k]}
+					if len(s.ST) > 0 {
+						e.st = s.ST[k]
+					}
+					late = append(late, e)
+					continue
+				}
+				base.T, base.V = append(base.T, s.T[k]), append(base.V, s.V[k])
+				if len(s.ST) > 0 {
+					base.ST = append(base.ST, s.ST[k])
 				}
 			}
 			if len(late) == 0 {
@@ -146,15 +153,39 @@ func BenchmarkMergeColumns(b *testing.B) {
 	var m ooo.Merger
 	var late ooo.Buffer
 	bench(b, scrapes(b), func(l *load) error {
-		for k := range l.base {
-			late.Reset()
-			for _, e := range l.late[k] {
-				late.Float(e.t, 0, e.v)
-			}
-			m.Merge(l.base[k:k+1], &late)
-		}
+		mergeColumns(&m, &late, l)
 		return nil
 	})
+}
+
+// BenchmarkMergeStarts is the same for floats with start timestamps.
+func BenchmarkMergeStarts(b *testing.B) {
+	var m ooo.Merger
+	var late ooo.Buffer
+	bench(b, withStarts(scrapes(b)), func(l *load) error {
+		mergeColumns(&m, &late, l)
+		return nil
+	})
+}
+
+func mergeColumns(m *ooo.Merger, late *ooo.Buffer, l *load) {
+	for k := range l.base {
+		late.Reset()
+		for _, e := range l.late[k] {
+			late.Float(e.t, e.st, e.v)
+		}
+		m.Merge(l.base[k:k+1], late)
+	}
+}
+
+// withStarts gives each series a start timestamp, another one after a while.
+func withStarts(series []*chunkenc.Samples) []*chunkenc.Samples {
+	for _, s := range series {
+		for i := range s.T {
+			s.ST = append(s.ST, s.T[i/500*500])
+		}
+	}
+	return series
 }
 
 // BenchmarkMergeChunks is all that a chunk's late samples cost: arrival,
