@@ -1,6 +1,7 @@
 package ooo_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -34,7 +35,10 @@ func TestBufferAgainstModel(t *testing.T) {
 			if rapid.IntRange(0, 2).Draw(t, "whole") == 0 {
 				lo, hi = math.MinInt64, math.MaxInt64
 			}
-			switch rapid.IntRange(0, 6).Draw(t, "op") {
+			switch rapid.IntRange(0, 7).Draw(t, "op") {
+			case 4:
+				new(ooo.Merger).Sort(&b)
+				slices.SortStableFunc(want, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 			case 0:
 				b.Reset()
 				want = want[:0]

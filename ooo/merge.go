@@ -50,6 +50,11 @@ func (m *Merger) Merge(base []*chunkenc.Samples, late *Buffer) ([]*chunkenc.Samp
 	return m.runs, st
 }
 
+// Sort puts b in order of time; samples of the same time stay in order of
+// arrival. Whoever parts a buffer among several merges sorts it first: then
+// each part is searched for.
+func (m *Merger) Sort(b *Buffer) { m.sorter.sort(b) }
+
 // plain says whether all runs are floats without start timestamps.
 func plain(runs []*chunkenc.Samples) bool {
 	for _, r := range runs {
