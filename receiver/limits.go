@@ -28,6 +28,7 @@ const (
 
 // Bounds on pooled memory.
 const (
+	smallBody    = 4 << 10 // bytes that are taken for any body
 	readAhead    = 1 << 20 // bytes of a body allocated on the word of its Content-Length alone
 	maxPooled    = 4 << 20 // bytes of a buffer that goes back to the pool
 	maxPooledLen = 1 << 16 // elements of a column that goes back to the pool
