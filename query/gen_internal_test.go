@@ -259,12 +259,12 @@ func samePoint(a, b point) bool {
 		if value.IsStaleNaN(a.h.Sum) {
 			return value.IsStaleNaN(b.h.Sum)
 		}
-		return a.h.Equals(b.h)
+		return a.h.Copy().Compact(0).Equals(b.h.Copy().Compact(0))
 	case a.fh != nil:
 		if value.IsStaleNaN(a.fh.Sum) {
 			return value.IsStaleNaN(b.fh.Sum)
 		}
-		return a.fh.Equals(b.fh)
+		return a.fh.Copy().Compact(0).Equals(b.fh.Copy().Compact(0))
 	}
 	return math.Float64bits(a.v) == math.Float64bits(b.v)
 }

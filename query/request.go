@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/golang/snappy"
@@ -36,7 +37,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 
 func badRequest(format string, args ...any) *refusal {
-	return &refusal{http.StatusBadRequest, "bad_request", "remote read: " + fmt.Sprintf(format, args...)}
+	text := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
+	return &refusal{http.StatusBadRequest, "bad_request", "remote read: " + text}
 }
 
 // request is a decoded ReadRequest.

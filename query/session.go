@@ -57,7 +57,7 @@ func (s *session) close() {
 	h := s.h
 	s.ctx, s.h, s.view, s.rd, s.mode = nil, nil, nil, nil, nil
 	s.out = wire{buf: s.out.buf[:0]}
-	s.frames = framer{body: s.frames.body}
+	s.frames = framer{lead: s.frames.lead, body: s.frames.body}
 	s.blocks.out = nil
 	s.chunks.begin(nil)
 	for _, b := range []*[]byte{&s.body, &s.hists, &s.spool, &s.hist.scratch, &s.frames.body} {
