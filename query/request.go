@@ -20,8 +20,7 @@ const (
 	maxBodyBytes    = 4 << 20 // of the compressed body
 	maxDecodedBytes = 4 << 20 // of the message in it
 	maxQueries      = 1024
-	maxMatchers     = 4096    // over all queries
-	maxRegexBytes   = 1 << 20 // over all matchers
+	maxMatchers     = 4096 // over all queries
 
 	// bodyTimeout bounds how long a request may take to arrive, since it holds a slot.
 	bodyTimeout = 30 * time.Second
@@ -96,9 +95,9 @@ func decodeRequest(body []byte) (*request, error) {
 	if err := req.negotiate(msg.AcceptedResponseTypes); err != nil {
 		return nil, err
 	}
-	regexBytes := 0
+	budget := &regexBudget{bytes: maxRegexBytes, units: maxRegexUnits}
 	for i, q := range msg.Queries {
-		ms, err := decodeMatchers(q.Matchers, &regexBytes)
+		ms, err := decodeMatchers(q.Matchers, budget)
 		if err != nil {
 			return nil, badRequest("query %d: %v", i, err)
 		}
@@ -183,32 +182,25 @@ func (r *request) negotiate(accepted []prompb.ReadRequest_ResponseType) error {
 
 // decodeMatchers builds matchers with Prometheus's semantics: regular
 // expressions are anchored, a missing label is an empty one.
-func decodeMatchers(in []*prompb.LabelMatcher, regexBytes *int) ([]*labels.Matcher, error) {
-	out := make([]*labels.Matcher, 0, len(in))
-	for _, m := range in {
-		var typ labels.MatchType
+func decodeMatchers(in []*prompb.LabelMatcher, budget *regexBudget) ([]*labels.Matcher, error) {
+	out := make([]*labels.Matcher, len(in))
+	for i, m := range in {
+		var err error
 		switch m.Type {
 		case prompb.LabelMatcher_EQ:
-			typ = labels.MatchEqual
+			out[i], err = labels.NewMatcher(labels.MatchEqual, m.Name, m.Value)
 		case prompb.LabelMatcher_NEQ:
-			typ = labels.MatchNotEqual
+			out[i], err = labels.NewMatcher(labels.MatchNotEqual, m.Name, m.Value)
 		case prompb.LabelMatcher_RE:
-			typ = labels.MatchRegexp
+			out[i], err = budget.compile(labels.MatchRegexp, m.Name, m.Value)
 		case prompb.LabelMatcher_NRE:
-			typ = labels.MatchNotRegexp
+			out[i], err = budget.compile(labels.MatchNotRegexp, m.Name, m.Value)
 		default:
-			return nil, fmt.Errorf("matcher on label %q has the unknown type %d", clip(m.Name), m.Type)
+			err = fmt.Errorf("matcher on label %q has the unknown type %d", clip(m.Name), m.Type)
 		}
-		if typ == labels.MatchRegexp || typ == labels.MatchNotRegexp {
-			if *regexBytes += len(m.Value); *regexBytes > maxRegexBytes {
-				return nil, fmt.Errorf("regular expressions of more than %d bytes", maxRegexBytes)
-			}
-		}
-		lm, err := labels.NewMatcher(typ, m.Name, m.Value)
 		if err != nil {
-			return nil, fmt.Errorf("bad regular expression %q for label %q: %s", clip(m.Value), clip(m.Name), clip(err.Error()))
+			return nil, err
 		}
-		out = append(out, lm)
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -115,7 +116,10 @@ func TestBadRequests(t *testing.T) {
 		"bad negative":      {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_NRE, Name: "who", Value: "*"}, 1), `"*" for label "who"`},
 		"no UTF-8 regexp":   {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "\xff", Value: "\xff("}, 1), `"\xff("`},
 		"a heavy regexp":    {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "a", Value: "(((a{500}){500}){500})"}, 1), "bad regular expression"},
-		"long regexps":      {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "a", Value: strings.Repeat("a", maxRegexBytes/4)}, 5), "more than 1048576 bytes"},
+		"long regexps":      {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "a", Value: strings.Repeat("a", maxRegexBytes/4)}, 5), "more than 524288 bytes"},
+		"wide classes":      {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "a", Value: strings.Repeat(`\pL`, 2000)}, 1), "costs too much"},
+		"many operators":    {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "a", Value: strings.Repeat("a?", 100_000)}, 1), "costs too much"},
+		"repetitions":       {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "a", Value: "(abcdefghij){1000}"}, 100), "costs too much"},
 		"long bad regexp":   {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "a", Value: strings.Repeat("(", 10_000)}, 1), "..."},
 		"none is accepted":  {body(t, &prompb.ReadRequest{AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{99}}), "[99]"},
 		"many not accepted": {body(t, &prompb.ReadRequest{AcceptedResponseTypes: make99(100_000)}), "response types"},
@@ -130,6 +134,20 @@ func TestBadRequests(t *testing.T) {
 				t.Errorf("status %d, %d bytes: %q; want 400 with %q", r.status, len(r.text), r.text, tc.want)
 			}
 		})
+	}
+}
+
+// TestLongAlternationsAreFine: dashboards send the values of a variable that way.
+func TestLongAlternationsAreFine(t *testing.T) {
+	var b strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "|host-%05d\\.example\\.com:9100", i)
+	}
+	_, err := decodeRequest(body(t, &prompb.ReadRequest{Queries: []*prompb.Query{{Matchers: []*prompb.LabelMatcher{
+		{Type: prompb.LabelMatcher_RE, Name: "instance", Value: b.String()[1:]},
+	}}}}))
+	if err != nil {
+		t.Error(err)
 	}
 }
 
