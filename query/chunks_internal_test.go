@@ -41,7 +41,7 @@ func frameOf(t *testing.T, rs runs, set func(*framer)) []byte {
 	if err := c.end(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.end(false); err != nil {
+	if err := f.write(); err != nil {
 		t.Fatal(err)
 	}
 	if err := out.flush(); err != nil {

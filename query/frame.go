@@ -62,18 +62,7 @@ func (f *framer) chunk(minT, maxT int64, typ byte, data []byte) error {
 	return nil
 }
 
-// end finishes the series and returns how many frames it took. One without
-// chunks has a frame only if bare is set.
-func (f *framer) end(bare bool) (int, error) {
-	if f.chunks > 0 || bare {
-		if err := f.write(); err != nil {
-			return f.frames, err
-		}
-	}
-	return f.frames, nil
-}
-
-// write writes a frame with what is in body.
+// write writes a frame with what is in body, and so finishes a series.
 func (f *framer) write() error {
 	series := len(f.body)
 	if f.query != 0 {

@@ -84,17 +84,15 @@ func TestFrameOfBigLabelsAndOfNoChunks(t *testing.T) {
 	out.reset(rec)
 	f := framer{out: &out, limit: DefaultMaxFrameBytes}
 	big := labels.FromStrings("__name__", "m", "big", strings.Repeat("x", 1<<20))
-	for _, bare := range []bool{false, true} {
-		f.begin(big)
-		if n, err := f.end(bare); err != nil || (n == 1) != bare {
-			t.Fatalf("bare %v: %d frames, %v", bare, n, err)
-		}
+	f.begin(big)
+	if err := f.write(); err != nil {
+		t.Fatal(err)
 	}
 	f.begin(big)
 	if err := f.chunk(1, 1, 1, []byte{0}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.end(false); err != nil {
+	if err := f.write(); err != nil {
 		t.Fatal(err)
 	}
 	if err := out.flush(); err != nil {
@@ -125,7 +123,7 @@ func TestStreamDoesNotAllocate(t *testing.T) {
 		if err := errors.Join(c.add(&run), c.end()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.end(false); err != nil {
+		if err := f.write(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,7 +158,7 @@ func BenchmarkStreamPieces(b *testing.B) {
 		if err := errors.Join(c.add(&run), c.end()); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := f.end(false); err != nil {
+		if err := f.write(); err != nil {
 			b.Fatal(err)
 		}
 	}
