@@ -51,7 +51,7 @@ func frameOf(t *testing.T, rs runs, set func(*framer)) []byte {
 }
 
 // readFrames decodes a body with Prometheus's own reader.
-func readFrames(t *testing.T, body []byte, limit uint64) (out []*prompb.ChunkedReadResponse) {
+func readFrames(t testing.TB, body []byte, limit uint64) (out []*prompb.ChunkedReadResponse) {
 	t.Helper()
 	r := remote.NewChunkedReader(bytes.NewReader(body), limit, nil)
 	for {
@@ -71,7 +71,7 @@ func readFrames(t *testing.T, body []byte, limit uint64) (out []*prompb.ChunkedR
 }
 
 // decodeChunks decodes and checks the chunks of one series.
-func decodeChunks(t *testing.T, in []prompb.Chunk) (out []point) {
+func decodeChunks(t testing.TB, in []prompb.Chunk) (out []point) {
 	t.Helper()
 	last := int64(math.MinInt64)
 	for i, c := range in {
@@ -113,7 +113,7 @@ func decodeChunks(t *testing.T, in []prompb.Chunk) (out []point) {
 	return out
 }
 
-func checkPoints(t *testing.T, got, want []point) {
+func checkPoints(t testing.TB, got, want []point) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d samples, want %d", len(got), len(want))
