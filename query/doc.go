@@ -7,7 +7,7 @@
 //
 // A request runs on one view of the store. It goes through
 //
-//	gate -> readRequest -> External.Selector -> store.View.Select -> External.Apply
+//	gate -> decodeRequest -> External.Selector -> store.View.Select -> External.Apply
 //	     -> store.Reader.Read -> timeseries or chunker and framer -> wire
 //
 // Invariants:

@@ -17,12 +17,12 @@ import (
 // What one request may hold. Requests are small; what they make the decoder and
 // the regular expressions allocate is many times their size.
 const (
-	maxBodyBytes    = 4 << 20 // of the compressed body
+	maxBodyBytes    = 1 << 20 // of the compressed body
 	maxDecodedBytes = 4 << 20 // of the message in it
 	maxQueries      = 1024
 	maxMatchers     = 4096 // over all queries
 
-	// bodyTimeout bounds how long a request may take to arrive, since it holds a slot.
+	// bodyTimeout bounds how long a request may take to arrive, since it holds a place.
 	bodyTimeout = 30 * time.Second
 )
 
@@ -54,10 +54,10 @@ type query struct {
 	labelsOnly bool // the hint says that labels alone are needed
 }
 
-// readRequest reads and decodes the body of r. Its Content-Type is not looked
-// at: clients send all sorts. A *refusal says what is wrong; another error means
-// that the body did not arrive.
-func readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+// readBody reads the body of r, whose Content-Type is not looked at: clients send
+// all sorts. A *refusal says that it is too large; another error means that it
+// did not arrive.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // a writer without deadlines goes without
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
@@ -68,7 +68,7 @@ func readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
-	return decodeRequest(body)
+	return body, nil
 }
 
 // decodeRequest decodes a body: one snappy block that holds a ReadRequest.
