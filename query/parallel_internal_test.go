@@ -14,7 +14,7 @@ import (
 // TestSeriesDoNotShareMemory: many series whose samples stand in chunks, in the
 // tail and in the late buffer, the whole reply decoded before it is compared.
 func TestSeriesDoNotShareMemory(t *testing.T) {
-	const series, n = 500, 400
+	const series, n = 500, 80
 	r := newRig(t, Options{Concurrency: 16})
 	rng := rand.New(rand.NewPCG(2, 2))
 	var want []answer
