@@ -166,12 +166,13 @@ func (r request) check(t testing.TB, a answer) {
 	}
 }
 
-// written expects the answer to carry these counts, if it is to a 2.0 request.
-func (a answer) wrote(t testing.TB, v version, samples, hists, exemplars int) {
+// wrote expects the answer to carry these counts, if it is to a 2.0 request.
+func (a answer) wrote(t testing.TB, v version, samples, hists, exemplars int) answer {
 	t.Helper()
 	if v == v2 && a.written != [3]int{samples, hists, exemplars} {
 		t.Errorf("written %v, want %v: %v", a.written, [3]int{samples, hists, exemplars}, a)
 	}
+	return a
 }
 
 // is expects a status.
