@@ -68,6 +68,12 @@ type track struct {
 	points map[int64]point
 }
 
+// has says whether there is a sample at t.
+func (tr *track) has(t int64) bool {
+	_, ok := tr.points[t]
+	return ok
+}
+
 func newModel() *model { return &model{tracks: map[string]*track{}} }
 
 // clone returns a copy that shares nothing that write changes.
