@@ -34,11 +34,15 @@ func places(t int64) []place {
 		{"request 1.0, first", v1, func(x []byte) []byte { return cat(x, wireBytes(1, l, s)) }},
 		{"series 1.0", v1, func(x []byte) []byte { return wireBytes(1, l, s, x) }},
 		{"series 1.0, first", v1, func(x []byte) []byte { return wireBytes(1, x, l, s) }},
-		{"label 1.0", v1, func(x []byte) []byte { return wireBytes(1, wireBytes(1, wireString(1, "__name__"), wireString(2, "m"), x), s) }},
+		{"label 1.0", v1, func(x []byte) []byte {
+			return wireBytes(1, wireBytes(1, wireString(1, "__name__"), wireString(2, "m"), x), s)
+		}},
 		{"sample 1.0", v1, func(x []byte) []byte {
 			return wireBytes(1, l, wireBytes(2, wireFixed64(1, math.Float64bits(1)), x, wireVarint(2, uint64(t))))
 		}},
-		{"exemplar 1.0", v1, func(x []byte) []byte { return wireBytes(1, l, s, wireBytes(3, wireFixed64(2, 1), wireVarint(3, uint64(t)), x)) }},
+		{"exemplar 1.0", v1, func(x []byte) []byte {
+			return wireBytes(1, l, s, wireBytes(3, wireFixed64(2, 1), wireVarint(3, uint64(t)), x))
+		}},
 		{"exemplar label 1.0", v1, func(x []byte) []byte {
 			return wireBytes(1, l, s, wireBytes(3, wireBytes(1, wireString(1, "a"), wireString(2, "b"), x), wireVarint(3, uint64(t))))
 		}},
@@ -52,7 +56,9 @@ func places(t int64) []place {
 		}},
 		{"histogram 2.0", v2, func(x []byte) []byte { return cat(sym, wireBytes(5, refs, s, wireBytes(3, hist(x)))) }},
 		{"span 2.0", v2, func(x []byte) []byte { return cat(sym, wireBytes(5, refs, s, wireBytes(3, hist(wireBytes(8, x))))) }},
-		{"exemplar 2.0", v2, func(x []byte) []byte { return cat(sym, wireBytes(5, refs, s, wireBytes(4, wireVarint(3, uint64(t)), x))) }},
+		{"exemplar 2.0", v2, func(x []byte) []byte {
+			return cat(sym, wireBytes(5, refs, s, wireBytes(4, wireVarint(3, uint64(t)), x)))
+		}},
 		{"metadata 2.0", v2, func(x []byte) []byte { return cat(sym, wireBytes(5, refs, s, wireBytes(5, wireVarint(1, 1), x))) }},
 	}
 }
