@@ -90,7 +90,7 @@ func (w *world) entries(at func() int64) (es []entry) {
 }
 
 // times of samples: newer than all, anywhere in the last hours, on what is there already.
-func (w *world) ahead() int64 { w.now += 1 + w.rnd.Int64N(10*second); return w.now }
+func (w *world) ahead() int64 { w.now += 1 + w.rnd.Int64N(2*second); return w.now }
 func (w *world) behind() int64 {
 	return w.now - w.rnd.Int64N([]int64{minute, hour, 5 * hour, 3 * day}[w.rnd.IntN(4)])
 }
