@@ -88,7 +88,7 @@ func TestOddConnections(t *testing.T) {
 		try("pieces", true, func(c *net.TCPConn, b []byte) {
 			fmt.Fprint(c, head(v, "Transfer-Encoding: chunked\r\n"))
 			for _, x := range b {
-				fmt.Fprintf(c, "1\r\n%c\r\n", x)
+				fmt.Fprintf(c, "1\r\n%s\r\n", []byte{x})
 			}
 			fmt.Fprint(c, "0\r\n\r\n")
 		})
