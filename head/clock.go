@@ -38,6 +38,9 @@ type bounds struct {
 	suspect bool
 }
 
+// narrow says whether the late are bounded more tightly than the others.
+func (w bounds) narrow() bool { return w.late > w.floor }
+
 // bounds reads the clock.
 func (c *clock) bounds() bounds {
 	now := c.accept.Now()

@@ -23,7 +23,9 @@ const maxGroup = 1 << 17
 // committer is the head's only writer. One goroutine takes the waiting batches
 // as a group and
 //
-//  1. judges each: what is refused is taken out of it,
+//  1. judges each: what is refused is taken out of it (under a narrow window,
+//     where that depends on what is stored, a batch with a series of a batch
+//     before it begins another group),
 //  2. begins a group in the log, writes a frame a batch, with the records of
 //     the series that the segment does not name yet, and commits it: one sync,
 //  3. applies the batches in the order of their frames, and wakes the requests.
@@ -38,8 +40,9 @@ type committer struct {
 	merger  ooo.Merger
 	probe   ooo.Buffer
 
-	group   uint64 // counts groups, for Series.group
-	batches []*Batch
+	group   uint64   // counts groups, for Series.group
+	batches []*Batch // taken from the queue
+	judged  []*Batch // of them, those of the group
 	lsns    []wal.LSN
 	record  record.Batch
 	payload []byte
@@ -55,7 +58,7 @@ type committer struct {
 }
 
 func newCommitter(h *Head) *committer {
-	return &committer{head: h, log: h.options.Log, applier: newApplier(h.options)}
+	return &committer{head: h, log: h.options.Log, applier: newApplier(h.options), group: 1, reader: (&View{head: h}).NewReader()}
 }
 
 func (c *committer) run() {
@@ -80,43 +83,72 @@ func (c *committer) run() {
 	}
 }
 
-// commit carries one group through.
+// commit carries the batches that were taken from the queue through.
 func (c *committer) commit() {
-	c.group++
 	w := c.head.clock.bounds()
 	c.suspect = w.suspect
-	logged := c.batches[:0:0]
 	for _, b := range c.batches {
+		if w.narrow() && c.meets(b) {
+			c.finish(w)
+		}
 		if b.err = c.judge(b, w); b.err != nil || b.empty() {
 			b.done <- struct{}{}
 			continue
 		}
-		logged = append(logged, b)
+		if w.narrow() {
+			c.mark(b)
+		}
+		c.judged = append(c.judged, b)
 	}
-	err := c.write(logged)
+	c.finish(w)
+	clear(c.batches)
+	c.report()
+}
+
+// finish logs and applies the group, wakes its requests and begins the next.
+func (c *committer) finish(w bounds) {
+	if len(c.judged) == 0 {
+		return
+	}
+	err := c.write(c.judged)
 	if err != nil {
 		c.head.options.Metrics.GroupFailures.Inc()
-		c.head.log.Warn("nothing of a group was stored", "batches", len(logged), "err", err)
+		c.head.log.Warn("nothing of a group was stored", "batches", len(c.judged), "err", err)
 		for _, s := range c.named {
 			s.loggedIn = 0
 		}
 	}
-	for i, b := range logged {
+	for i, b := range c.judged {
 		if b.err = err; err == nil {
 			c.apply(b, c.lsns[i], w)
 		}
 		b.done <- struct{}{}
 	}
-	clear(c.batches)
-	c.report()
+	c.head.options.Metrics.Groups.Inc()
+	clear(c.judged)
+	c.judged = c.judged[:0]
+	c.group++
+}
+
+// meets says whether the group has samples of a series of b.
+func (c *committer) meets(b *Batch) bool {
+	return slices.ContainsFunc(b.series, func(s *Series) bool { return s.group == c.group }) ||
+		slices.ContainsFunc(b.hists, func(h histSample) bool { return h.series.group == c.group })
+}
+
+// mark notes that the group has samples of the series of b.
+func (c *committer) mark(b *Batch) {
+	for _, s := range b.series {
+		s.group = c.group
+	}
+	for i := range b.hists {
+		b.hists[i].series.group = c.group
+	}
 }
 
 // write makes the group durable.
 func (c *committer) write(group []*Batch) error {
 	c.lsns, c.named = c.lsns[:0], c.named[:0]
-	if len(group) == 0 {
-		return nil
-	}
 	segment, err := c.log.Begin()
 	if err != nil {
 		return err
@@ -245,11 +277,7 @@ func (c *committer) partOf(s *Series, box *container) *part {
 
 // holds says whether the series has the very same sample already.
 func (c *committer) holds(s *Series, x *sample) bool {
-	view := c.head.View()
-	if c.reader == nil {
-		c.reader = view.NewReader()
-	}
-	c.reader.view = view
+	c.reader.view.containers = *c.head.containers.Load()
 	same := false
 	err := c.reader.Read(s, x.t, x.t, func(run *chunkenc.Samples) error {
 		c.probe.Reset()
@@ -264,7 +292,6 @@ func (c *committer) holds(s *Series, x *sample) bool {
 // report hands what was counted to the metrics.
 func (c *committer) report() {
 	m, a := c.head.options.Metrics, &c.applier.stats
-	m.Groups.Inc()
 	m.InOrder.Add(float64(c.stats.inOrder))
 	m.Late.Add(float64(c.stats.late))
 	c.stats.disorder.ObserveZero(c.stats.inOrder)

@@ -1,0 +1,73 @@
+package head
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rwsink/rwsink/internal/vfs/memfs"
+	"github.com/rwsink/rwsink/wal"
+)
+
+// groupHead returns a head without its goroutine, so that a test decides which
+// batches make a group.
+func groupHead(t testing.TB, o Options) (*Head, *committer) {
+	t.Helper()
+	log, err := wal.Open(wal.Options{FS: memfs.New(1), Dir: "/wal"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Replay(nil, func(wal.Frame) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	o.Log = log
+	if o.Accept.Now == nil {
+		o.Accept.Now = func() time.Time { return time.UnixMilli(testNow) }
+	}
+	return testHead(t, o)
+}
+
+const testNow = 1_700_000_000_000
+
+// commitGroup carries batches through that were taken from the queue at once.
+func (c *committer) commitGroup(batches ...*Batch) {
+	c.batches = append(c.batches[:0], batches...)
+	c.commit()
+	for _, b := range batches {
+		<-b.done
+	}
+}
+
+func floatBatch(h *Head, s *Series, t int64, v float64) *Batch {
+	b := h.NewBatch()
+	b.Float(s, t, 0, v)
+	return b
+}
+
+// TestDuplicateInGroup has the same sample in two batches of one group, under a
+// window of 0: the second is a duplicate, as it would be in the next group.
+func TestDuplicateInGroup(t *testing.T) {
+	h, c := groupHead(t, Options{Accept: Accept{Window: 0}})
+	s := testSeries(h, "m")
+	first, again, other := floatBatch(h, s, 1000, 1), floatBatch(h, s, 1000, 1), floatBatch(h, s, 1000, 2)
+	c.commitGroup(first, again, other)
+	for i, b := range []*Batch{first, again, other} {
+		if want := [...]int{1, 1, 0}[i]; b.err != nil || b.result.Samples != want {
+			t.Errorf("batch %d: %d written, want %d; %v, %s", i, b.result.Samples, want, b.err, b.result.Refused.Error())
+		}
+	}
+}
+
+// TestSuspectBatchLeavesNoTrace has a batch refused for now, whole: what it
+// would have stored does not make a sample of the same group late.
+func TestSuspectBatchLeavesNoTrace(t *testing.T) {
+	h, c := groupHead(t, Options{Accept: Accept{Window: 0}})
+	h.clock.mono = func() time.Duration { return time.Hour }
+	s := testSeries(h, "m")
+	bad, good := floatBatch(h, s, 1000, 1), floatBatch(h, s, 999, 1)
+	bad.Float(s, testNow+1, 0, 1)
+	c.commitGroup(bad, good)
+	if bad.err != ErrClockSuspect || good.err != nil || good.result.Samples != 1 {
+		t.Errorf("got %v; %v, %+v", bad.err, good.err, good.result)
+	}
+}
