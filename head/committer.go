@@ -51,10 +51,13 @@ type committer struct {
 	order   []judged
 	reader  *Reader
 	suspect bool
-	stats   struct {
-		inOrder, late      int
-		lateness, disorder metrics.DelayCounts
-	}
+	stats   committerStats
+}
+
+// committerStats count since the last time they were taken.
+type committerStats struct {
+	inOrder, late      int
+	lateness, disorder metrics.DelayCounts
 }
 
 func newCommitter(h *Head) *committer {
@@ -86,7 +89,7 @@ func (c *committer) run() {
 // commit carries the batches that were taken from the queue through.
 func (c *committer) commit() {
 	w := c.head.clock.bounds()
-	c.suspect = w.suspect
+	c.watch(w)
 	for _, b := range c.batches {
 		if w.narrow() && c.meets(b) {
 			c.finish(w)
@@ -103,6 +106,19 @@ func (c *committer) commit() {
 	c.finish(w)
 	clear(c.batches)
 	c.report()
+}
+
+// watch logs when the clock becomes suspect, and when it no longer is.
+func (c *committer) watch(w bounds) {
+	if w.suspect == c.suspect {
+		return
+	}
+	c.suspect = w.suspect
+	if w.suspect {
+		c.head.log.Error(c.head.Notice())
+	} else {
+		c.head.log.Info("the clock is no longer suspect")
+	}
 }
 
 // finish logs and applies the group, wakes its requests and begins the next.
@@ -287,6 +303,12 @@ func (c *committer) holds(s *Series, x *sample) bool {
 		return nil
 	})
 	return err == nil && same
+}
+
+// forget drops what was counted of samples, which a replay has not accepted but read.
+func (c *committer) forget() {
+	c.stats = committerStats{}
+	c.applier.stats.duplicates, c.applier.stats.overwritten = 0, 0
 }
 
 // report hands what was counted to the metrics.

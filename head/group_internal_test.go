@@ -1,9 +1,13 @@
 package head
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rwsink/rwsink/internal/metrics"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
 	"github.com/rwsink/rwsink/wal"
 )
@@ -69,5 +73,63 @@ func TestSuspectBatchLeavesNoTrace(t *testing.T) {
 	c.commitGroup(bad, good)
 	if bad.err != ErrClockSuspect || good.err != nil || good.result.Samples != 1 {
 		t.Errorf("got %v; %v, %+v", bad.err, good.err, good.result)
+	}
+}
+
+// counted returns the value of a metric of the head, or of all with its name.
+func counted(t testing.TB, reg *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
+}
+
+// TestReplayIsNotAcceptance restarts: what is read from the log is not counted as accepted again.
+func TestReplayIsNotAcceptance(t *testing.T) {
+	fs := memfs.New(1)
+	for _, first := range []bool{true, false} {
+		log, err := wal.Open(wal.Options{FS: fs, Dir: "/wal"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reg := prometheus.NewRegistry()
+		h, _ := testHead(t, Options{Log: log, Metrics: metrics.NewHead(reg), Accept: Accept{Window: -1}})
+		if err := h.Replay(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]float64{
+			"rwsink_head_series": 1, "rwsink_head_containers": 1, "rwsink_head_chunks": 3, "rwsink_head_samples_accepted_total": 0,
+			"rwsink_head_sample_disorder_seconds": 0, "rwsink_head_samples_duplicate_total": 0, "rwsink_head_groups_total": 0,
+		}
+		if first {
+			s := testSeries(h, "m")
+			for i := range int64(100) {
+				b := floatBatch(h, s, i, 1)
+				b.Float(s, i, 0, 1)
+				if _, err := h.Commit(context.Background(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want["rwsink_head_samples_accepted_total"], want["rwsink_head_sample_disorder_seconds"] = 200, 200
+			want["rwsink_head_samples_duplicate_total"], want["rwsink_head_groups_total"] = 100, 100
+		}
+		h.Close()
+		for name, n := range want {
+			if got := counted(t, reg, name); got != n {
+				t.Errorf("first start %v: %s is %g, want %g", first, name, got, n)
+			}
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
