@@ -77,6 +77,18 @@ func (c *clock) judge(now time.Time, ceil int64) bool {
 	return true
 }
 
+// elapsed returns the milliseconds between two times, 0 when they are in no order.
+func elapsed(from, to int64) int64 {
+	switch d := to - from; {
+	case to <= from:
+		return 0
+	case d < 0:
+		return math.MaxInt64
+	default:
+		return d
+	}
+}
+
 // addMs adds a duration to a time in milliseconds, stopping at the ends of int64.
 func addMs(ms int64, d time.Duration) int64 {
 	sum := ms + d.Milliseconds()

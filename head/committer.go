@@ -222,11 +222,11 @@ func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
 	h := c.head
 	h.mu.Lock()
 	for i, s := range b.series {
-		c.stats.lateness.Observe(w.nowMs - b.times[i])
+		c.stats.lateness.Observe(elapsed(b.times[i], w.nowMs))
 		c.place(s, lsn, &sample{t: b.times[i], st: b.start(i), v: b.values[i]})
 	}
 	for i := range b.hists {
-		c.stats.lateness.Observe(w.nowMs - b.hists[i].t)
+		c.stats.lateness.Observe(elapsed(b.hists[i].t, w.nowMs))
 		c.place(b.hists[i].series, lsn, &b.hists[i].sample)
 	}
 	h.mu.Unlock()
@@ -251,7 +251,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 	p := c.partOf(s, box)
 	if s.seen && x.t <= s.newest {
 		c.stats.late++
-		c.stats.disorder.Observe(s.newest - x.t)
+		c.stats.disorder.Observe(elapsed(x.t, s.newest))
 	} else {
 		c.stats.inOrder++
 		s.newest, s.seen = x.t, true
