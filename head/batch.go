@@ -61,12 +61,13 @@ func (h *Head) NewBatch() *Batch {
 	return b
 }
 
-// maxPooledSamples keeps a single huge request from staying in memory.
-const maxPooledSamples = 1 << 17
+// maxPooled keeps a single huge request from staying in memory: a batch that
+// has held more samples, or anything else, is not used again.
+const maxPooled = 1 << 17
 
 // Release gives the batch back; it must not be used afterwards.
 func (b *Batch) Release() {
-	if cap(b.times) > maxPooledSamples {
+	if max(cap(b.times), cap(b.hists), cap(b.exemplars), cap(b.metadata)) > maxPooled {
 		return
 	}
 	clear(b.series)
@@ -109,7 +110,7 @@ func (b *Batch) Exemplar(s *Series, t int64, v float64, ls labels.Labels) {
 // Metadata adds what is known of a metric family; the latest wins. The strings
 // are borrowed for the call: what is already known costs nothing, the rest is copied.
 func (b *Batch) Metadata(family string, typ model.MetricType, unit, help string) {
-	if b.head.metadata.knows(family, typ, unit, help) {
+	if len(b.metadata) == 0 && b.head.metadata.knows(family, typ, unit, help) {
 		return
 	}
 	if len(family)+len(unit)+len(help) > maxMetadataBytes {
@@ -125,9 +126,9 @@ func (b *Batch) Metadata(family string, typ model.MetricType, unit, help string)
 	})
 }
 
-// empty says whether nothing is left to log.
-func (b *Batch) empty() bool {
-	return len(b.times)+len(b.hists)+len(b.exemplars)+len(b.metadata) == 0
+// items is how much is left to log.
+func (b *Batch) items() int {
+	return len(b.times) + len(b.hists) + len(b.exemplars) + len(b.metadata)
 }
 
 // start returns the start timestamp of float i, or 0.
@@ -150,6 +151,7 @@ func (b *Batch) keepFloats(keep []bool) {
 			n++
 		}
 	}
+	clear(b.series[n:])
 	b.series, b.times, b.values = b.series[:n], b.times[:n], b.values[:n]
 	b.starts = b.starts[:min(n, len(b.starts))]
 }

@@ -16,7 +16,7 @@ import (
 // what is filled in by healing and import, and ranks below.
 const ClassWritten = 1
 
-// maxGroup bounds the samples of one group, so that a burst does not make the
+// maxGroup bounds the items of one group, so that a burst does not make the
 // first of its requests wait for the last.
 const maxGroup = 1 << 17
 
@@ -68,21 +68,24 @@ func (c *committer) run() {
 	defer close(c.head.finished)
 	for b := range c.head.queue {
 		c.batches = append(c.batches[:0], b)
-		for n := len(b.times); n < maxGroup; {
-			select {
-			case more, ok := <-c.head.queue:
-				if !ok {
-					n = maxGroup
-					break
-				}
-				c.batches = append(c.batches, more)
-				n += len(more.times)
-				continue
-			default:
-			}
-			break
-		}
+		c.gather(b.items())
 		c.commit()
+	}
+}
+
+// gather takes the batches that wait, as long as there are fewer than maxGroup items beside the n.
+func (c *committer) gather(n int) {
+	for n < maxGroup {
+		select {
+		case b, ok := <-c.head.queue:
+			if !ok {
+				return
+			}
+			c.batches = append(c.batches, b)
+			n += b.items()
+		default:
+			return
+		}
 	}
 }
 
@@ -94,7 +97,7 @@ func (c *committer) commit() {
 		if w.narrow() && c.meets(b) {
 			c.finish(w)
 		}
-		if b.err = c.judge(b, w); b.err != nil || b.empty() {
+		if b.err = c.judge(b, w); b.err != nil || b.items() == 0 {
 			b.done <- struct{}{}
 			continue
 		}

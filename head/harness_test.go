@@ -100,11 +100,11 @@ func (s sample) String() string {
 	return fmt.Sprintf("%d@%d st %d v %x", s.series, s.t, s.st, math.Float64bits(s.v))
 }
 
-// model is the rule for equal timestamps, kept naively: by series and
+// oracle is the rule for equal timestamps, kept naively: by series and
 // timestamp the last number if there is one, else the last stale marker.
-type model map[int]map[int64]sample
+type oracle map[int]map[int64]sample
 
-func (m model) add(list ...sample) {
+func (m oracle) add(list ...sample) {
 	for _, s := range list {
 		if m[s.series] == nil {
 			m[s.series] = map[int64]sample{}
@@ -116,7 +116,7 @@ func (m model) add(list ...sample) {
 }
 
 // addBatch adds what one request holds: of one series and timestamp the histograms come last.
-func (m model) addBatch(list []sample) {
+func (m oracle) addBatch(list []sample) {
 	for _, hists := range []bool{false, true} {
 		for _, s := range list {
 			if hists == (s.h != nil || s.fh != nil) {
@@ -126,8 +126,8 @@ func (m model) addBatch(list []sample) {
 	}
 }
 
-func (m model) clone() model {
-	out := model{}
+func (m oracle) clone() oracle {
+	out := oracle{}
 	for i, s := range m {
 		out[i] = maps.Clone(s)
 	}
@@ -135,7 +135,7 @@ func (m model) clone() model {
 }
 
 // lines returns what a read of [mint, maxt] must say.
-func (m model) lines(mint, maxt int64) []string {
+func (m oracle) lines(mint, maxt int64) []string {
 	var out []string
 	for _, i := range slices.Sorted(maps.Keys(m)) {
 		for _, t := range slices.Sorted(maps.Keys(m[i])) {
@@ -247,7 +247,7 @@ func (p *process) stored(t tester, list ...sample) {
 	}
 }
 
-// lines reads all series in [mint, maxt], in the form of model.lines.
+// lines reads all series in [mint, maxt], in the form of oracle.lines.
 func (p *process) lines(t tester, mint, maxt int64) []string {
 	t.Helper()
 	v := p.head.View()
@@ -299,12 +299,12 @@ func sampleOf(series int, run *chunkenc.Samples, k int) sample {
 }
 
 // holds fails unless the head holds just what the model says.
-func (p *process) holds(t tester, m model) {
+func (p *process) holds(t tester, m oracle) {
 	t.Helper()
 	p.holdsIn(t, m, math.MinInt64, math.MaxInt64)
 }
 
-func (p *process) holdsIn(t tester, m model, mint, maxt int64) {
+func (p *process) holdsIn(t tester, m oracle, mint, maxt int64) {
 	t.Helper()
 	if got, want := p.lines(t, mint, maxt), m.lines(mint, maxt); !slices.Equal(got, want) {
 		t.Fatalf("read [%d, %d]\n got %q\nwant %q", mint, maxt, got, want)

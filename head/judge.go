@@ -243,11 +243,22 @@ func exemplarReason(err error) string {
 	}
 }
 
-// judgeMetadata drops what is known by now and what the table has no room for.
+// judgeMetadata keeps the last entry of each family and drops what is known by
+// now and what the table has no room for.
 func (c *committer) judgeMetadata(b *Batch) {
+	if len(b.metadata) == 0 {
+		return
+	}
+	last := make(map[string]int, len(b.metadata))
+	for i := range b.metadata {
+		last[b.metadata[i].Family] = i
+	}
 	table := &c.head.metadata
-	pending := 0
+	i, pending := -1, 0
 	b.metadata = slices.DeleteFunc(b.metadata, func(m record.Metadata) bool {
+		if i++; last[m.Family] != i {
+			return true
+		}
 		if table.knows(m.Family, m.Type, m.Unit, m.Help) {
 			return true
 		}

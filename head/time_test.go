@@ -66,7 +66,7 @@ func TestBoundsOfTime(t *testing.T) {
 			o := options()
 			o.Accept.Retention, o.Accept.Window, o.Accept.MaxFuture = c.retention, c.window, c.future
 			p := run(t, o)
-			want := model{}
+			want := oracle{}
 			for i, x := range []sample{float(0, c.t, 1), ints(1, c.t, 1), floats(2, c.t, 1)} {
 				beside := float(10+i, nowMs, 1)
 				if c.late {
@@ -101,7 +101,7 @@ func TestShuffledInsideARequest(t *testing.T) {
 	o := options()
 	o.Accept.Window = 0
 	p := run(t, o)
-	want := model{}
+	want := oracle{}
 	for round := range int64(20) {
 		base := nowMs - hourMs + round*minuteMs
 		list := []sample{
@@ -129,7 +129,7 @@ func TestHeldIsWritten(t *testing.T) {
 			o := options()
 			o.Accept.Window = time.Minute
 			p := run(t, o)
-			want := model{}
+			want := oracle{}
 			p.stored(t, x, x) // twice in one request
 			want.add(x)
 			p.stored(t, x)
@@ -183,7 +183,7 @@ func TestDuplicatesOfOneGroup(t *testing.T) {
 	o := options()
 	o.Accept.Window = 0
 	p := run(t, o)
-	want := model{}
+	want := oracle{}
 	for round := range 20 {
 		at := nowMs - hourMs + int64(round)
 		list := []sample{float(0, at, 1), ints(1, at, 1), float(2+round%3, at, 2)}
@@ -210,7 +210,7 @@ func TestSuspectClockAtStart(t *testing.T) {
 	p.stored(t, float(0, nowMs, 1))
 	p.stop()
 
-	want := model{}
+	want := oracle{}
 	want.add(float(0, nowMs, 1))
 	const at = nowMs - minuteMs - 1
 	clock.ms.Store(at)
