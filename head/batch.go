@@ -70,16 +70,19 @@ func (b *Batch) Release() {
 	if max(cap(b.times), cap(b.hists), cap(b.exemplars), cap(b.metadata)) > maxPooled {
 		return
 	}
+	b.clear()
+	b.head, b.result, b.err = nil, Result{}, nil
+	batchPool.Put(b)
+}
+
+// clear empties the batch and keeps its memory.
+func (b *Batch) clear() {
 	clear(b.series)
 	clear(b.hists)
 	clear(b.exemplars)
 	clear(b.metadata)
-	*b = Batch{
-		series: b.series[:0], times: b.times[:0], starts: b.starts[:0], values: b.values[:0],
-		hists: b.hists[:0], exemplars: b.exemplars[:0], metadata: b.metadata[:0],
-		done: b.done,
-	}
-	batchPool.Put(b)
+	b.series, b.times, b.starts, b.values = b.series[:0], b.times[:0], b.starts[:0], b.values[:0]
+	b.hists, b.exemplars, b.metadata = b.hists[:0], b.exemplars[:0], b.metadata[:0]
 }
 
 // Float adds a float sample; st is its start timestamp or 0.

@@ -1,6 +1,7 @@
 package head
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -46,12 +47,14 @@ type committer struct {
 	lsns    []wal.LSN
 	record  record.Batch
 	payload []byte
-	named   []*Series // whose record this group writes
-	keep    []bool
-	order   []judged
-	reader  *Reader
-	suspect bool
-	stats   committerStats
+
+	maxPayload int       // bytes of a frame
+	named      []*Series // whose record this group writes
+	keep       []bool
+	order      []judged
+	reader     *Reader
+	suspect    bool
+	stats      committerStats
 }
 
 // committerStats count since the last time they were taken.
@@ -61,7 +64,10 @@ type committerStats struct {
 }
 
 func newCommitter(h *Head) *committer {
-	return &committer{head: h, log: h.options.Log, applier: newApplier(h.options), group: 1, reader: (&View{head: h}).NewReader()}
+	return &committer{
+		head: h, log: h.options.Log, applier: newApplier(h.options), group: 1,
+		reader: (&View{head: h}).NewReader(), maxPayload: wal.MaxPayload,
+	}
 }
 
 func (c *committer) run() {
@@ -133,9 +139,7 @@ func (c *committer) finish(w bounds) {
 	if err != nil {
 		c.head.options.Metrics.GroupFailures.Inc()
 		c.head.log.Warn("nothing of a group was stored", "batches", len(c.judged), "err", err)
-		for _, s := range c.named {
-			s.loggedIn = 0
-		}
+		c.unname(0)
 	}
 	for i, b := range c.judged {
 		if b.err = err; err == nil {
@@ -173,7 +177,12 @@ func (c *committer) write(group []*Batch) error {
 		return err
 	}
 	for _, b := range group {
+		named := len(c.named)
 		c.payload = record.Append(c.payload[:0], c.toRecord(b, segment))
+		if len(c.payload) > c.maxPayload {
+			c.refuseWhole(b)
+			c.unname(named)
+		}
 		lsn, err := c.log.Write(ClassWritten, c.payload)
 		if err != nil {
 			return err
@@ -218,6 +227,28 @@ func (c *committer) name(s *Series, segment uint64) {
 	s.loggedIn = segment
 	c.named = append(c.named, s)
 	c.record.Series = append(c.record.Series, record.Series{Ref: s.ref, Labels: s.labels})
+}
+
+// unname forgets that the series of c.named from i on were named.
+func (c *committer) unname(i int) {
+	for _, s := range c.named[i:] {
+		s.loggedIn = 0
+	}
+	c.named = c.named[:i]
+}
+
+// refuseWhole refuses a batch that no frame can hold, and leaves an empty one to log.
+func (c *committer) refuseWhole(b *Batch) {
+	detail := fmt.Sprintf("the request takes %d bytes of log, at most %d", len(c.payload), c.maxPayload)
+	counts := [numItems]int{len(b.times), len(b.hists), len(b.exemplars), len(b.metadata)}
+	for item, n := range counts {
+		b.result.Refused.Add(n, &Refusal{Item: Item(item), Reason: ReasonRequestLimit, Detail: detail})
+	}
+	b.result.Samples -= len(b.times)
+	b.result.Histograms -= len(b.hists)
+	b.result.Exemplars -= len(b.exemplars)
+	b.clear()
+	c.payload = c.payload[:0]
 }
 
 // apply makes a logged batch visible.

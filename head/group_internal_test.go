@@ -2,10 +2,13 @@ package head
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/internal/metrics"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
@@ -131,5 +134,36 @@ func TestReplayIsNotAcceptance(t *testing.T) {
 		if err := log.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestRequestOverAFrame has a batch in a group that no frame can hold: it alone
+// is refused, for good, and the series that it would have named are named by the next.
+func TestRequestOverAFrame(t *testing.T) {
+	h, c := groupHead(t, Options{Accept: Accept{Window: -1}})
+	c.maxPayload = 100
+	m, n := testSeries(h, "m"), testSeries(h, "nn")
+	big := h.NewBatch()
+	for i := range int64(50) {
+		big.Float(n, i, 0, math.Pi)
+	}
+	big.Histogram(n, 1, 0, &histogram.Histogram{}, nil)
+	big.Exemplar(n, 1, 1, labels.EmptyLabels())
+	big.Metadata("f", "counter", "", "")
+	good, later := floatBatch(h, m, 1, 1), floatBatch(h, n, 1, 1)
+	c.commitGroup(big, good, later)
+	if good.err != nil || later.err != nil || good.result.Samples != 1 || later.result.Samples != 1 {
+		t.Errorf("beside it: %v, %+v; %v, %+v", good.err, good.result, later.err, later.result)
+	}
+	r := &big.result
+	if big.err != nil || r.Samples+r.Histograms+r.Exemplars != 0 || r.Refused.Len(ItemSample) != 50 ||
+		r.Refused.Len(ItemHistogram) != 1 || r.Refused.Len(ItemExemplar) != 1 || r.Refused.Len(ItemMetadata) != 1 {
+		t.Errorf("got %v, %+v", big.err, big.result)
+	}
+	if n.loggedIn == 0 || len(h.Metadata()) != 0 {
+		t.Errorf("logged in %d, metadata %v", n.loggedIn, h.Metadata())
+	}
+	if got := readAll(t, h, n, 0, 100); len(got) != 1 {
+		t.Errorf("read %v", got)
 	}
 }
