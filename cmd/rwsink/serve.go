@@ -154,7 +154,7 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 	}
 	return store.Open(store.Options{
 		Path: c.storage.path,
-		FS:   vfs.OS,
+		FS:   vfs.OS{},
 		Sync: c.storage.syncPolicy(),
 		Head: head.Options{
 			BlockDuration: time.Duration(c.storage.blockDuration),

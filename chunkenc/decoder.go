@@ -1,0 +1,181 @@
+package chunkenc
+
+import "slices"
+
+// Decoder opens chunks. It holds scratch memory and serves one goroutine.
+type Decoder struct {
+	times []int64     // the column of last, decoded
+	last  *TimeColumn // the shared column opened last
+	hist  histDecoder
+}
+
+// Decode appends the samples of c to s, whose kind must be c's (s may be
+// reset to it when empty). Histograms are fresh objects that the caller owns,
+// but their custom bounds are shared and must not be written to. On error s
+// is as it was. The error is a *CorruptError with the byte offset in c.Data.
+//
+// The hint of a decoded histogram is gauge or counter reset where the sender
+// said so, else unknown: what "no reset" a chunk could imply need no longer be
+// true once late samples stand between, or deletes took some away.
+//
+// A shared column is decoded once while the chunks that follow name it too.
+// That the timestamps increase is not checked.
+func (d *Decoder) Decode(s *Samples, c *Chunk) error {
+	h, err := readHeader(c.Data)
+	if err != nil {
+		return err
+	}
+	if h.enc == EncTime {
+		return corrupt(h.enc, 0, "a time column is no chunk")
+	}
+	if s.Len() == 0 {
+		s.Reset(c.Kind())
+	}
+	if h.enc != c.Enc || s.Kind != c.Kind() {
+		return corrupt(h.enc, 0, "want encoding %v in a batch of kind %d", c.Enc, s.Kind)
+	}
+	n, nst := s.Len(), len(s.ST)
+	if isFloat(h.enc) {
+		err = d.floats(s, c, &h)
+	} else {
+		err = d.histograms(s, c, &h)
+	}
+	if err != nil {
+		s.truncate(n, nst)
+	}
+	return err
+}
+
+// DecodeRange is Decode of the samples of c in [mint, maxt], both ends included.
+func (d *Decoder) DecodeRange(s *Samples, c *Chunk, mint, maxt int64) error {
+	n := s.Len()
+	if err := d.Decode(s, c); err != nil {
+		return err
+	}
+	s.cutRange(n, mint, maxt)
+	return nil
+}
+
+// cutRange removes the samples from n on that are not in [mint, maxt].
+func (s *Samples) cutRange(n int, mint, maxt int64) {
+	lo, _ := slices.BinarySearch(s.T[n:], mint)
+	hi, found := slices.BinarySearch(s.T[n:], maxt)
+	if found {
+		hi++
+	}
+	lo, hi = n+lo, n+max(lo, hi)
+	s.T = cutColumn(s.T, n, lo, hi)
+	if len(s.ST) > 0 {
+		s.ST = cutColumn(s.ST, n, lo, hi)
+	}
+	switch s.Kind {
+	case KindFloat:
+		s.V = cutColumn(s.V, n, lo, hi)
+	case KindHistogram:
+		s.H = cutColumn(s.H, n, lo, hi)
+	case KindFloatHistogram:
+		s.FH = cutColumn(s.FH, n, lo, hi)
+	}
+}
+
+// cutColumn keeps x[:n] and x[lo:hi].
+func cutColumn[E any](x []E, n, lo, hi int) []E {
+	end := n + copy(x[n:], x[lo:hi])
+	clear(x[end:])
+	return x[:end]
+}
+
+// Times appends the timestamps of a shared column to dst.
+func (d *Decoder) Times(dst []int64, col *TimeColumn) ([]int64, error) {
+	h, err := readHeader(col.Data)
+	if err != nil {
+		return dst, err
+	}
+	if h.enc != EncTime {
+		return dst, corrupt(h.enc, 0, "want a time column")
+	}
+	out, size, err := readInts(dst, col.Data, h.size, h.n, h.enc)
+	if err == nil && size != len(col.Data) {
+		err = corrupt(h.enc, size, "%d bytes follow the column", len(col.Data)-size)
+	}
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// shared returns the decoded timestamps of col, which the decoder keeps.
+func (d *Decoder) shared(col *TimeColumn) ([]int64, error) {
+	if d.last == col {
+		return d.times, nil
+	}
+	d.last = nil
+	times, err := d.Times(d.times[:0], col)
+	if err != nil {
+		return nil, err
+	}
+	d.times, d.last = times, col
+	return times, nil
+}
+
+// floats appends the samples of a float chunk. Offsets are into c.Data.
+func (d *Decoder) floats(s *Samples, c *Chunk, h *header) (err error) {
+	ints := readInts
+	if h.enc == EncRaw {
+		ints = readRaw
+	}
+	at := h.size
+	if h.shared() {
+		if c.Times == nil {
+			return corrupt(h.enc, refOffset, "the shared time column is missing")
+		}
+		t, err := d.shared(c.Times)
+		if err != nil {
+			return err
+		}
+		if len(t) != h.n {
+			return corrupt(h.enc, h.size, "%d samples, but %d in the shared time column", h.n, len(t))
+		}
+		s.T = append(s.T, t...)
+	} else if s.T, at, err = ints(s.T, c.Data, at, h.n, h.enc); err != nil {
+		return err
+	}
+	if at, err = readStart(s, c.Data, at, h, ints); err != nil {
+		return err
+	}
+	if s.V, at, err = readValues(s.V, c.Data, at, h.n, h.enc); err != nil {
+		return err
+	}
+	if at != len(c.Data) {
+		return corrupt(h.enc, at, "%d bytes follow the values", len(c.Data)-at)
+	}
+	return nil
+}
+
+// readStart appends the start column, or zeros when s has one and the chunk
+// has not. Called when s.T holds, or will hold, the chunk's timestamps after
+// the len(s.ST) that have a start already.
+func readStart(s *Samples, data []byte, at int, h *header, ints intReader) (int, error) {
+	before := s.Len()
+	if isFloat(h.enc) {
+		before -= h.n
+	}
+	switch {
+	case h.start():
+		s.ST = append(s.ST, make([]int64, before-len(s.ST))...)
+		var err error
+		s.ST, at, err = ints(s.ST, data, at, h.n, h.enc)
+		return at, err
+	case len(s.ST) > 0:
+		s.ST = append(s.ST, make([]int64, h.n)...)
+	}
+	return at, nil
+}
+
+// truncate cuts s back to n samples, nst of which have a start.
+func (s *Samples) truncate(n, nst int) {
+	s.T, s.ST = s.T[:n], s.ST[:min(nst, len(s.ST))]
+	s.V = s.V[:min(n, len(s.V))]
+	s.H = slices.Delete(s.H, min(n, len(s.H)), len(s.H))
+	s.FH = slices.Delete(s.FH, min(n, len(s.FH)), len(s.FH))
+}

@@ -1,0 +1,179 @@
+package chunkenc_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/rwsink/rwsink/chunkenc"
+)
+
+func TestFloatsRoundTrip(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
+		e := chunkenc.Encoder{Float: enc}
+		for range 4000 {
+			s := floats(r, 1+r.IntN(1<<r.IntN(11)))
+			checkEqual(t, decodeAll(t, e.Seal(nil, s)), s)
+		}
+	}
+}
+
+func TestSealCutsAtMaxSamples(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var e chunkenc.Encoder
+	for _, n := range []int{chunkenc.MaxSamples, chunkenc.MaxSamples + 1, 2*chunkenc.MaxSamples + 5} {
+		s := floats(r, n)
+		chunks := e.SealShared(nil, s, e.Times(s.T[:chunkenc.MaxSamples]))
+		if want := (n + chunkenc.MaxSamples - 1) / chunkenc.MaxSamples; len(chunks) != want {
+			t.Fatalf("%d samples: got %d chunks, want %d", n, len(chunks), want)
+		}
+		checkEqual(t, decodeAll(t, chunks), s)
+	}
+}
+
+func TestSharedTimes(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
+		e := chunkenc.Encoder{Float: enc}
+		var chunks []chunkenc.Chunk
+		var want []*chunkenc.Samples
+		for range 20 {
+			ts := times(r, 1+r.IntN(300))
+			col := e.Times(ts)
+			for range 5 {
+				s := floats(r, len(ts))
+				s.T = ts
+				chunks = e.SealShared(chunks, s, col)
+				want = append(want, s)
+			}
+		}
+		var d chunkenc.Decoder
+		for i := range chunks {
+			c := chunks[i]
+			chunkenc.SetTimeRef(c.Data, uint64(i)<<40|7)
+			if ref, ok := chunkenc.TimeRef(c.Data); !ok || ref != uint64(i)<<40|7 {
+				t.Fatalf("got reference %d, %v", ref, ok)
+			}
+			opened, err := chunkenc.Open(c.Data)
+			if err != nil || opened.N != c.N || opened.Enc != c.Enc {
+				t.Fatalf("open: got %+v, %v", opened, err)
+			}
+			got := new(chunkenc.Samples)
+			if err := d.Decode(got, &opened); err == nil || got.Len() != 0 {
+				t.Fatal("decoded without the shared column")
+			}
+			opened.Times = c.Times
+			if err := d.Decode(got, &opened); err != nil {
+				t.Fatal(err)
+			}
+			checkEqual(t, got, want[i])
+			if n := len(want[i].T); n > 1 {
+				opened.Times = e.Times(want[i].T[1:])
+				if err := d.Decode(new(chunkenc.Samples), &opened); err == nil {
+					t.Fatal("decoded with a shared column of another length")
+				}
+			}
+		}
+	}
+}
+
+func TestDecodeRange(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var d chunkenc.Decoder
+	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
+		e := chunkenc.Encoder{Float: enc}
+		for range 2000 {
+			s := floats(r, 1+r.IntN(600))
+			chunks := e.Seal(nil, s)
+			got := &chunkenc.Samples{T: []int64{1}, V: []float64{2}}
+			mint, maxt := s.T[r.IntN(s.Len())]+r.Int64N(3)-1, s.T[r.IntN(s.Len())]+r.Int64N(3)-1
+			if err := d.DecodeRange(got, &chunks[0], mint, maxt); err != nil {
+				t.Fatal(err)
+			}
+			lo, hi := 0, 0
+			for i, ts := range s.T {
+				if ts < mint {
+					lo = i + 1
+				}
+				if ts <= maxt {
+					hi = i + 1
+				}
+			}
+			part := got.Slice(1, got.Len())
+			want := s.Slice(lo, max(lo, hi))
+			checkEqual(t, &part, &want)
+		}
+	}
+}
+
+func TestDecodeBadInput(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
+		e := chunkenc.Encoder{Float: enc}
+		for range 40 {
+			for _, c := range e.Seal(nil, floats(r, 1+r.IntN(60))) {
+				checkDamage(t, &c)
+			}
+		}
+	}
+}
+
+// checkDamage cuts the chunk at every byte and flips its every bit: an error with
+// a position inside, or a different valid chunk; s is untouched by an error.
+func checkDamage(t *testing.T, c *chunkenc.Chunk) {
+	t.Helper()
+	var d chunkenc.Decoder
+	damaged := *c
+	try := func(data []byte, mayPass bool) {
+		damaged.Data = data
+		s := new(chunkenc.Samples)
+		s.Reset(c.Kind())
+		err := d.Decode(s, &damaged)
+		var ce *chunkenc.CorruptError
+		switch {
+		case err == nil && !mayPass:
+			t.Fatalf("decoded %d of %d bytes", len(data), len(c.Data))
+		case err != nil && (!errors.As(err, &ce) || ce.Offset < 0 || ce.Offset > len(data)):
+			t.Fatalf("%d bytes: no position: %v", len(data), err)
+		case err != nil && s.Len()+len(s.V)+len(s.ST)+len(s.H)+len(s.FH) > 0:
+			t.Fatalf("%v left samples behind", err)
+		}
+	}
+	for n := range c.Data {
+		try(c.Data[:n], false)
+	}
+	data := append([]byte(nil), c.Data...)
+	for bit := range 8 * len(data) {
+		data[bit/8] ^= 1 << (bit % 8)
+		try(data, true)
+		data[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+func TestAppendXOR(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	checkXOR(t, floats(r, chunkenc.MaxSamples))
+	for range 6000 {
+		checkXOR(t, floats(r, r.IntN(300)))
+	}
+}
+
+// checkXOR compares AppendXOR with Prometheus's appender byte by byte.
+func checkXOR(t *testing.T, s *chunkenc.Samples) {
+	t.Helper()
+	c := promenc.NewXORChunk()
+	app, err := c.Appender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.T {
+		app.Append(0, s.T[i], s.V[i])
+	}
+	buf := chunkenc.AppendXOR([]byte("head"), s.T, s.V)
+	if string(buf[:4]) != "head" || string(buf[4:]) != string(c.Bytes()) {
+		t.Fatalf("got %x, want %x", buf[4:], c.Bytes())
+	}
+}

@@ -1,0 +1,297 @@
+package head
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/metrics"
+	"github.com/rwsink/rwsink/ooo"
+	"github.com/rwsink/rwsink/wal"
+	"github.com/rwsink/rwsink/wal/record"
+)
+
+// ClassWritten is the generation class of frames that senders wrote; 0 is for
+// what is filled in by healing and import, and ranks below.
+const ClassWritten = 1
+
+// maxGroup bounds the samples of one group, so that a burst does not make the
+// first of its requests wait for the last.
+const maxGroup = 1 << 17
+
+// committer is the head's only writer. One goroutine takes the waiting batches
+// as a group and
+//
+//  1. judges each: what is refused is taken out of it,
+//  2. begins a group in the log, writes a frame a batch, with the records of
+//     the series that the segment does not name yet, and commits it: one sync,
+//  3. applies the batches in the order of their frames, and wakes the requests.
+//
+// An error in step 2 stores nothing of the group. Since only what the log has
+// taken is applied, and in its order, visible implies durable and a restart
+// changes no answer.
+type committer struct {
+	head    *Head
+	log     *wal.Log
+	applier *applier
+	merger  ooo.Merger
+	probe   ooo.Buffer
+
+	group   uint64 // counts groups, for Series.group
+	batches []*Batch
+	lsns    []wal.LSN
+	record  record.Batch
+	payload []byte
+	named   []*Series // whose record this group writes
+	keep    []bool
+	order   []judged
+	reader  *Reader
+	suspect bool
+	stats   struct {
+		inOrder, late      int
+		lateness, disorder metrics.DelayCounts
+	}
+}
+
+func newCommitter(h *Head) *committer {
+	return &committer{head: h, log: h.options.Log, applier: newApplier(h.options)}
+}
+
+func (c *committer) run() {
+	defer close(c.head.finished)
+	for b := range c.head.queue {
+		c.batches = append(c.batches[:0], b)
+		for n := len(b.times); n < maxGroup; {
+			select {
+			case more, ok := <-c.head.queue:
+				if !ok {
+					n = maxGroup
+					break
+				}
+				c.batches = append(c.batches, more)
+				n += len(more.times)
+				continue
+			default:
+			}
+			break
+		}
+		c.commit()
+	}
+}
+
+// commit carries one group through.
+func (c *committer) commit() {
+	c.group++
+	w := c.head.clock.bounds()
+	c.suspect = w.suspect
+	logged := c.batches[:0:0]
+	for _, b := range c.batches {
+		if b.err = c.judge(b, w); b.err != nil || b.empty() {
+			b.done <- struct{}{}
+			continue
+		}
+		logged = append(logged, b)
+	}
+	err := c.write(logged)
+	if err != nil {
+		c.head.options.Metrics.GroupFailures.Inc()
+		c.head.log.Warn("nothing of a group was stored", "batches", len(logged), "err", err)
+		for _, s := range c.named {
+			s.loggedIn = 0
+		}
+	}
+	for i, b := range logged {
+		if b.err = err; err == nil {
+			c.apply(b, c.lsns[i], w)
+		}
+		b.done <- struct{}{}
+	}
+	clear(c.batches)
+	c.report()
+}
+
+// write makes the group durable.
+func (c *committer) write(group []*Batch) error {
+	c.lsns, c.named = c.lsns[:0], c.named[:0]
+	if len(group) == 0 {
+		return nil
+	}
+	segment, err := c.log.Begin()
+	if err != nil {
+		return err
+	}
+	for _, b := range group {
+		c.payload = record.Append(c.payload[:0], c.toRecord(b, segment))
+		lsn, err := c.log.Write(ClassWritten, c.payload)
+		if err != nil {
+			return err
+		}
+		c.lsns = append(c.lsns, lsn)
+	}
+	return c.log.Commit()
+}
+
+// toRecord turns a batch into what the log takes; the memory is borrowed until the next call.
+func (c *committer) toRecord(b *Batch, segment uint64) *record.Batch {
+	r := &c.record
+	clear(r.Series)
+	clear(r.Histograms)
+	clear(r.Exemplars)
+	r.Series, r.Histograms, r.Exemplars = r.Series[:0], r.Histograms[:0], r.Exemplars[:0]
+	refs := r.Floats.Ref[:0]
+	for _, s := range b.series {
+		c.name(s, segment)
+		refs = append(refs, s.ref)
+	}
+	r.Floats = record.Floats{Ref: refs, T: b.times, ST: b.starts, V: b.values}
+	for i := range b.hists {
+		s := &b.hists[i]
+		c.name(s.series, segment)
+		r.Histograms = append(r.Histograms, record.Histogram{Ref: s.series.ref, T: s.t, ST: s.st, H: s.h, FH: s.fh})
+	}
+	for i := range b.exemplars {
+		e := &b.exemplars[i]
+		c.name(e.series, segment)
+		r.Exemplars = append(r.Exemplars, record.Exemplar{Ref: e.series.ref, T: e.Ts, V: e.Value, Labels: e.Labels})
+	}
+	r.Metadata = b.metadata
+	return r
+}
+
+// name puts the record of s before its first use in a segment.
+func (c *committer) name(s *Series, segment uint64) {
+	if s.loggedIn == segment {
+		return
+	}
+	s.loggedIn = segment
+	c.named = append(c.named, s)
+	c.record.Series = append(c.record.Series, record.Series{Ref: s.ref, Labels: s.labels})
+}
+
+// apply makes a logged batch visible.
+func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
+	h := c.head
+	h.mu.Lock()
+	for i, s := range b.series {
+		c.stats.lateness.Observe(w.nowMs - b.times[i])
+		c.place(s, lsn, &sample{t: b.times[i], st: b.start(i), v: b.values[i]})
+	}
+	for i := range b.hists {
+		c.stats.lateness.Observe(w.nowMs - b.hists[i].t)
+		c.place(b.hists[i].series, lsn, &b.hists[i].sample)
+	}
+	h.mu.Unlock()
+	for i := range b.exemplars {
+		e := &b.exemplars[i]
+		if err := h.exemplars.AddExemplar(e.series.labels, e.Exemplar); err != nil {
+			// Another batch of the group was ahead of it.
+			b.result.Exemplars--
+			b.result.Refused.Add(1, &Refusal{
+				Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
+				Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
+			})
+		}
+	}
+	h.metadata.apply(b.metadata)
+}
+
+// place puts one sample into its part. Head.mu is held for writing.
+func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
+	box := c.container(s, x.t)
+	box.touch(lsn)
+	p := c.partOf(s, box)
+	if s.seen && x.t <= s.newest {
+		c.stats.late++
+		c.stats.disorder.Observe(s.newest - x.t)
+	} else {
+		c.stats.inOrder++
+		s.newest, s.seen = x.t, true
+	}
+	c.applier.add(box, p, x)
+}
+
+// container returns the container of t, opening one when there is none.
+func (c *committer) container(s *Series, t int64) *container {
+	if s.liveIn != nil && s.liveIn.contains(t) {
+		return s.liveIn
+	}
+	list := *c.head.containers.Load()
+	i := sort.Search(len(list), func(i int) bool { return list[i].hi >= t })
+	if i < len(list) && list[i].contains(t) {
+		return list[i]
+	}
+	box := newContainer(t, c.head.options.BlockDuration.Milliseconds())
+	list = slices.Insert(slices.Clone(list), i, box)
+	c.head.containers.Store(&list)
+	return box
+}
+
+// partOf returns the part of s in box, opening one when there is none.
+func (c *committer) partOf(s *Series, box *container) *part {
+	if s.live != nil && s.liveIn == box {
+		return s.live
+	}
+	p := box.parts[s]
+	if p == nil {
+		p = &part{}
+		box.parts[s] = p
+	}
+	if s.liveIn == nil || s.liveIn.lo < box.lo {
+		s.live, s.liveIn = p, box
+	}
+	return p
+}
+
+// holds says whether the series has the very same sample already.
+func (c *committer) holds(s *Series, x *sample) bool {
+	view := c.head.View()
+	if c.reader == nil {
+		c.reader = view.NewReader()
+	}
+	c.reader.view = view
+	same := false
+	err := c.reader.Read(s, x.t, x.t, func(run *chunkenc.Samples) error {
+		c.probe.Reset()
+		x.addTo(&c.probe)
+		_, stats := c.merger.Merge([]*chunkenc.Samples{run}, &c.probe)
+		same = stats.Duplicates == 1
+		return nil
+	})
+	return err == nil && same
+}
+
+// report hands what was counted to the metrics.
+func (c *committer) report() {
+	m, a := c.head.options.Metrics, &c.applier.stats
+	m.Groups.Inc()
+	m.InOrder.Add(float64(c.stats.inOrder))
+	m.Late.Add(float64(c.stats.late))
+	c.stats.disorder.ObserveZero(c.stats.inOrder)
+	c.stats.inOrder, c.stats.late = 0, 0
+	m.Lateness.Take(&c.stats.lateness)
+	m.Disorder.Take(&c.stats.disorder)
+	m.Duplicates.Add(float64(a.duplicates))
+	m.Overwritten.Add(float64(a.overwritten))
+	m.Merges.Add(float64(a.merges))
+	m.TailsSealed.Add(float64(a.tailSealed))
+	m.Chunks.Add(float64(a.chunks))
+	*a = applyStats{}
+	m.Series.Set(float64(c.head.identity.count.Load()))
+	list := *c.head.containers.Load()
+	m.Containers.Set(float64(len(list)))
+	m.MinTime.Set(lowest(list))
+	m.ClockSuspect.Set(0)
+	if c.suspect {
+		m.ClockSuspect.Set(1)
+	}
+}
+
+// lowest returns the start of the first container in seconds; as Prometheus
+// does, the largest time when there is none.
+func lowest(list []*container) float64 {
+	if len(list) == 0 {
+		return float64(math.MaxInt64) / 1000
+	}
+	return float64(list[0].lo) / 1000
+}
