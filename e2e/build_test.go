@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,39 @@ func prometheusBinary(t *testing.T) string {
 	}
 	t.Log("building Prometheus; once, this takes minutes")
 	build(t, ".", bin, "-tags", "remove_all_sd", "github.com/prometheus/prometheus/cmd/prometheus")
+	return bin
+}
+
+// composeVersion is the module version of the compose tool, second generation, a
+// plug-in of the docker command.
+const composeVersion = "v2.40.3"
+
+// composePlugin returns that tool, built from its module. The module cannot be
+// built in place or required: its go.mod excludes versions, which counts only in
+// a main module. So a copy of it is made the main module.
+func composePlugin(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(cacheDir(t), "docker-compose-"+composeVersion)
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	t.Log("building docker compose; once, this takes minutes")
+	dir := t.TempDir()
+	cmd := exec.Command("go", "mod", "download", "-json", "github.com/docker/compose/v2@"+composeVersion)
+	cmd.Dir = dir // outside of this module
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join(dir, "source")
+	if err := os.CopyFS(source, os.DirFS(module.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	build(t, source, bin, "-ldflags", "-s -w -X github.com/docker/compose/v2/internal.Version="+composeVersion, "./cmd")
 	return bin
 }
 

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -31,7 +30,8 @@ func startPrometheus(t *testing.T, dir, name, addr, config string, flags ...stri
 }
 
 // senderConfig is the configuration of Prometheus A: many small requests, so that
-// rwsink is always in the middle of some.
+// rwsink is always in the middle of some. Only protocol 2.0 carries histograms of
+// custom buckets, so only there are classic ones made into such.
 func senderConfig(message, external, self, node, odd, rwsink string) string {
 	return fmt.Sprintf(`
 global:
@@ -43,26 +43,27 @@ scrape_configs:
   - {job_name: prometheus, static_configs: [{targets: [%q]}]}
   - {job_name: node, static_configs: [{targets: [%q]}]}
   - {job_name: rwsink, static_configs: [{targets: [%q]}]}
-  - {job_name: odd, convert_classic_histograms_to_nhcb: true, static_configs: [{targets: [%q]}]}
+  - {job_name: odd, convert_classic_histograms_to_nhcb: %v, static_configs: [{targets: [%q]}]}
 remote_write:
   - url: http://%s/api/v1/write
     protobuf_message: %s
     send_exemplars: true
     send_native_histograms: true
     metadata_config: {send_interval: 5s}
-    queue_config: {min_shards: 4, max_shards: 4, max_samples_per_send: 200, batch_send_deadline: 100ms, max_backoff: 500ms}
-`, external, self, node, rwsink, odd, rwsink, message)
+    queue_config: {min_shards: 4, max_shards: 4, max_samples_per_send: 50, batch_send_deadline: 100ms, max_backoff: 500ms}
+`, external, self, node, rwsink, message == version2, odd, rwsink, message)
 }
 
 // readerConfig is the configuration of Prometheus B, which has nothing of its own.
 func readerConfig(external, rwsink string) string {
 	return fmt.Sprintf(`
-global: {scrape_interval: 1h}
+global:
+  scrape_interval: 1h
 %s
 remote_read:
   - url: http://%s/api/v1/read
     read_recent: true
-`, strings.ReplaceAll(external, "global:", ""), rwsink)
+`, external, rwsink)
 }
 
 // answer is what a query gave, in a form that two answers can be compared in.

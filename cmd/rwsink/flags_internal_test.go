@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/query"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -50,13 +51,14 @@ func TestFlagDefaults(t *testing.T) {
 			{"max future", time.Duration(c.limits.maxFuture), 10 * time.Minute},
 			{"body", c.limits.body, size(32 << 20)},
 			{"decoded", c.limits.decoded, size(32 << 20)},
+			{"in flight", c.limits.inFlight, uint(256)},
 			{"series", c.limits.series, uint(0)},
 			{"labels", c.limits.labels, uint(256)},
 			{"memory", c.limits.maxMemory, size(0)},
 			{"refused status", c.write.refusedStatus, "400"},
 			{"sample limit", c.read.sampleLimit, uint(50_000_000)},
 			{"concurrent reads", c.read.concurrency, uint(10)},
-			{"frame", c.read.maxFrameBytes, size(defaultFrameBytes)},
+			{"frame", c.read.maxFrameBytes, size(query.DefaultMaxFrameBytes)},
 			{"external labels", c.externalLabels.labels().Len(), 0},
 		} {
 			if tc.got != tc.want {
