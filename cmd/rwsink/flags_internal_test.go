@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -144,5 +146,34 @@ func TestRelabelFile(t *testing.T) {
 	}
 	if _, err := loadRelabel(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a file that is not there gives no error")
+	}
+}
+
+// TestReadmeListsFlags holds the table of flags in the README to the flags there are.
+func TestReadmeListsFlags(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := kingpin.New("rwsink", "")
+	cmd := app.Command("serve", "").Default()
+	serveFlags(cmd)
+	promslogflag.AddFlags(app, &promslog.Config{})
+	listed := 0
+	for _, f := range append(cmd.Model().Flags, app.Model().Flags...) {
+		if f.Name == "help" || f.Hidden {
+			continue
+		}
+		listed++
+		row := "\n| `--" + f.Name + "` | "
+		if d := strings.Join(f.Default, ""); d != "" && f.Name != "limits.max-memory" {
+			row += "`" + d + "` |"
+		}
+		if !strings.Contains(string(page), row) {
+			t.Errorf("README has no row %q", row)
+		}
+	}
+	if n := strings.Count(string(page), "\n| `--"); n != listed {
+		t.Errorf("README lists %d flags, there are %d", n, listed)
 	}
 }
