@@ -37,17 +37,17 @@ const (
 )
 
 func TestRemoteWrite1(t *testing.T) {
-	roundTrip(t, version1, "")
+	roundTrip(t, version1, "", "exemplar-storage")
 }
 
 // The second run has external labels on both sides, as servers in production do.
 func TestRemoteWrite2(t *testing.T) {
 	roundTrip(t, version2, "  external_labels: {cluster: e2e, replica: a}",
-		"--enable-feature=metadata-wal-records,exemplar-storage")
+		"exemplar-storage,metadata-wal-records")
 }
 
 // roundTrip writes, compares, kills, compares.
-func roundTrip(t *testing.T, message, external string, flags ...string) {
+func roundTrip(t *testing.T, message, external, features string) {
 	t.Parallel()
 	f, dir := currentForm(t), logDir(t)
 	nodeAddr, sinkAddr, aAddr := freeAddr(t), freeAddr(t), freeAddr(t)
@@ -55,7 +55,7 @@ func roundTrip(t *testing.T, message, external string, flags ...string) {
 	start(t, dir, "node", nodeExporterBinary(t), nodeAddr, "/metrics", "--web.listen-address="+nodeAddr, "--log.level=error")
 	sink := start(t, dir, "rwsink", rwsinkBinary(t), sinkAddr, "/-/ready",
 		"--web.listen-address="+sinkAddr, "--storage.path="+filepath.Join(dir, "data"))
-	a := startPrometheus(t, dir, "a", aAddr, senderConfig(message, external, aAddr, nodeAddr, odd, sinkAddr), flags...)
+	a := startPrometheus(t, dir, "a", aAddr, senderConfig(message, external, aAddr, nodeAddr, odd, sinkAddr), "--enable-feature="+features)
 	b := startPrometheus(t, dir, "b", freeAddr(t), readerConfig(external, sinkAddr))
 
 	begin := time.Now().Add(5 * time.Second).Truncate(time.Second)

@@ -25,6 +25,7 @@ func startPrometheus(t *testing.T, dir, name, addr, config string, flags ...stri
 		"--config.file=" + file,
 		"--storage.tsdb.path=" + filepath.Join(dir, name),
 		"--web.listen-address=" + addr,
+		"--storage.remote.flush-deadline=1s", // rwsink may have gone first
 	}, flags...)
 	return start(t, dir, name, prometheusBinary(t), addr, "/-/ready", args...)
 }
