@@ -90,7 +90,14 @@ func (a *applier) addLate(c *Container, p *part, s *sample) {
 	}
 	late := &p.extended().late
 	s.addTo(late)
-	if n := late.Len(); n >= minLate && n%minLate == 0 && (n >= maxLate || n >= a.touched(p)/4) {
+	n := late.Len()
+	if n < minLate || n%minLate != 0 || n < maxLate && n < a.touched(p)/4 {
+		return
+	}
+	if _, latest := late.Bounds(); n >= maxLate && p.tailLen() > 0 && latest >= p.tailFirst() {
+		a.sealTail(c, p) // which takes those of its time along
+	}
+	if late.Len() > 0 {
 		a.mergeLate(c, p)
 	}
 }
@@ -253,6 +260,10 @@ func (a *applier) mergeLate(c *Container, p *part) {
 	if late.Len() == 0 {
 		return
 	}
+	if p.lateLen() == 0 {
+		p.ext.late = ooo.Buffer{} // give its memory back: the next late sample may be long in coming
+	}
+	a.merger.Sort(late)
 	a.sealed = a.sealed[:0]
 	open, from := 0, int64(math.MinInt64) // from is where the chunk before ends
 	for i := range p.chunks {

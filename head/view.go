@@ -156,6 +156,9 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 
 // emitSnapshot merges the snapshot chunk by chunk, so that memory is bounded by one chunk.
 func (r *Reader) emitSnapshot(mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+	if r.late.Len() > 0 {
+		r.merger.Sort(&r.late)
+	}
 	pieces := len(r.chunks) + len(r.tail.list)
 	for i := range r.chunks {
 		base := r.base.reset()

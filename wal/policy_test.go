@@ -244,18 +244,19 @@ func TestOutOfTurn(t *testing.T) {
 // LSNs go on above what blocks know, in a new directory and in one with frames, through crashes.
 func TestAfter(t *testing.T) {
 	for seed := range uint64(60) {
+		after := []wal.LSN{1000, 1 << 40}[seed/2%2]
 		w := newWorld(seed)
 		if seed%2 == 0 {
 			w.groups(t, 6)
 			w.crash()
 		}
-		w.o.After = 1000
+		w.o.After = after
 		for life := range 4 {
 			l, rec, got := open(t, w.o)
 			if len(got) != len(w.acked)+life || len(rec.Lost) > 0 || len(rec.SetAside) > 0 {
 				t.Fatalf("seed %d life %d: got %q %+v", seed, life, got, rec)
 			}
-			if lsn := commit(t, l, "x")[0]; lsn != wal.LSN(1001+life) {
+			if lsn := commit(t, l, "x")[0]; lsn != after+wal.LSN(1+life) {
 				t.Fatalf("seed %d life %d: got LSN %d", seed, life, lsn)
 			}
 			w.fs.Crash()

@@ -112,10 +112,11 @@ func (r *replay) segment(i int) error {
 	if seg.damaged != nil {
 		start = 0 // a frame may stand anywhere
 	}
-	sc, err := newScanner(f, start)
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
+	sc := newScanner(f, size, start)
 	newest := i == len(l.segments)-1
 	first, bound := l.bounds(i)
 	l.next = min(first, bound)
@@ -132,7 +133,7 @@ func (r *replay) segment(i int) error {
 		}
 	}
 	if newest {
-		if err := l.cutTail(seg, f, sc.size, found.end, repaired); err != nil {
+		if err := l.cutTail(seg, f, size, found.end, repaired); err != nil {
 			return err
 		}
 	}
@@ -216,7 +217,8 @@ func (r *replay) frames(sc *scanner, seg *segment, newest bool) (found, error) {
 // tornGroup returns io.EOF when neither the frame that sc found behind damage nor
 // any later one begins a group.
 func tornGroup(sc *scanner) error {
-	ahead := &scanner{f: sc.f, size: sc.size, last: sc.last, bound: sc.bound, end: sc.end, begins: sc.begins}
+	ahead := newScanner(sc.f, sc.size, sc.end)
+	ahead.last, ahead.bound, ahead.begins = sc.last, sc.bound, sc.begins
 	for !ahead.begins {
 		if err := ahead.next(); err != nil {
 			return err

@@ -18,8 +18,8 @@ import (
 // The header's checksum covers what stands before it. len counts class and
 // records; the frame's checksum covers LSN, class and records. Bit 7 of class is
 // set in the first frame of a group: by it replay tells an unfinished last group
-// from damage. A frame of class gap, left by a repair, says that the frames from
-// <8b>, its only record, to its own LSN are known to be lost.
+// from damage. A frame of class gap says that the LSNs from <8b>, all it holds, to its
+// own are known to be missing: lost, when a repair has left it, or never given out.
 const (
 	segmentMagic   = "RWSL"
 	segmentVersion = 1
@@ -29,6 +29,7 @@ const (
 	minFrameSize    = frameHeaderSize + 1
 
 	classGap   = 0x7f // not for callers of Write
+	gapLen     = 9    // the field len of such a frame
 	classBegin = 0x80 // a bit: the frame is the first of a group
 
 	// MaxPayload bounds the bytes of one frame's payload.
