@@ -30,9 +30,9 @@ type Merger struct {
 // kinds. A run may be longer than a chunk may be; the caller cuts it.
 //
 // base are runs in ascending order, disjoint, strictly increasing; they are not
-// changed, may be empty, and must not be what this Merger returned. Every late sample arrived after the base sample of
-// its timestamp, if there is one. late is put in order of time (stably) and not
-// changed otherwise.
+// changed, may be empty, and must not be what this Merger returned. Every late
+// sample arrived after the base sample of its timestamp, if there is one. late
+// is put in order of time (stably) and not changed otherwise.
 //
 // The runs belong to the Merger and are valid until the next Merge; the
 // histograms in them are those that went in, or copies with another reset hint,
