@@ -38,8 +38,7 @@ func readBody(buf []byte, r io.Reader, length, limit int64) ([]byte, error) {
 		return buf, &tooLargeError{"compressed", length, limit, "--limits.body"}
 	}
 	buf = buf[:0]
-	// Without a length there is still memory to read into: a read into none reads nothing, for ever.
-	if want := max(min(length, readAhead)+1, 4<<10); want > int64(cap(buf)) {
+	if want := max(min(length, readAhead)+1, smallBody); want > int64(cap(buf)) {
 		buf = make([]byte, 0, want)
 	}
 	for {
