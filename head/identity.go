@@ -251,14 +251,14 @@ func (id *identity) relabelled(ls labels.Labels) (out labels.Labels, keep bool, 
 	builder := labels.NewBuilder(ls)
 	keep = relabel.ProcessBuilder(builder, id.relabel...)
 	out = builder.Labels()
-	if keep && out.Get(labels.MetricName) == "" {
-		return out, true, &Refusal{
-			Reason: ReasonNoMetricName,
-			Detail: "relabelling left no label __name__",
-			Series: seriesText(ls),
-		}
+	switch {
+	case !keep:
+	case out.Get(labels.MetricName) == "":
+		err = &Refusal{Reason: ReasonNoMetricName, Detail: "relabelling left no label __name__", Series: seriesText(ls)}
+	case out.Get("") != "":
+		err = &Refusal{Reason: ReasonLabelName, Detail: "relabelling made a label without a name", Series: seriesText(ls)}
 	}
-	return out, keep, nil
+	return out, keep, err
 }
 
 // all returns the series that match, in no order.

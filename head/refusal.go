@@ -1,6 +1,7 @@
 package head
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -199,5 +200,22 @@ func FormatLabels(wire []Label) string {
 // FormatFloat writes a value for an answer.
 func FormatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// seriesText writes a series for an answer.
-func seriesText(ls labels.Labels) string { return ls.String() }
+// seriesText writes a series for an answer, or the first labels of a very long one.
+func seriesText(ls labels.Labels) string {
+	var head []labels.Label
+	size := 0
+	cut := ls.Validate(func(l labels.Label) error {
+		if size += len(l.Name) + len(l.Value); size > maxNamed {
+			return errLong
+		}
+		head = append(head, l)
+		return nil
+	})
+	if cut == nil {
+		return ls.String()
+	}
+	return strings.TrimSuffix(labels.New(head...).String(), "}") + ", ..."
+}
+
+// errLong ends the walk over the labels of seriesText.
+var errLong = errors.New("long")
