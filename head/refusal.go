@@ -75,6 +75,9 @@ func (r *Refusal) Error() string {
 // maxNamed bounds one name in an answer: senders log no more of it.
 const maxNamed = 512
 
+// clip returns as much of a name as an answer tells; it may end inside a rune.
+func clip(name []byte) []byte { return name[:min(len(name), maxNamed)] }
+
 // truncate cuts s at a rune boundary.
 func truncate(s string) string {
 	if len(s) <= maxNamed {
@@ -189,9 +192,9 @@ func FormatLabels(wire []Label) string {
 			b.WriteString("...")
 			break
 		}
-		b.WriteString(strconv.QuoteToASCII(string(l.Name[:min(len(l.Name), maxNamed)])))
+		b.WriteString(strconv.QuoteToASCII(string(clip(l.Name))))
 		b.WriteByte('=')
-		b.WriteString(strconv.QuoteToASCII(string(l.Value[:min(len(l.Value), maxNamed)])))
+		b.WriteString(strconv.QuoteToASCII(string(clip(l.Value))))
 	}
 	b.WriteByte('}')
 	return b.String()
