@@ -3,6 +3,7 @@ package head
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -66,6 +67,9 @@ const queueLen = 64
 // New returns an empty head that takes no writes until Replay has returned.
 func New(o Options) (*Head, error) {
 	o = o.withDefaults()
+	if o.BlockDuration < time.Millisecond || o.ChunkSamples < 1 {
+		return nil, fmt.Errorf("head: block duration %v and %d samples a chunk: want at least 1ms and 1", o.BlockDuration, o.ChunkSamples)
+	}
 	ring, err := tsdb.NewCircularExemplarStorage(int64(max(0, o.Exemplars)), tsdb.NewExemplarMetrics(o.Metrics.Registerer), 0)
 	if err != nil {
 		return nil, err
