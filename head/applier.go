@@ -90,7 +90,14 @@ func (a *applier) addLate(c *container, p *part, s *sample) {
 	}
 	late := &p.extended().late
 	s.addTo(late)
-	if n := late.Len(); n >= minLate && n%minLate == 0 && (n >= maxLate || n >= a.touched(p)/4) {
+	n := late.Len()
+	if n < minLate || n%minLate != 0 || n < maxLate && n < a.touched(p)/4 {
+		return
+	}
+	if _, latest := late.Bounds(); n >= maxLate && p.tailLen() > 0 && latest >= p.tailFirst() {
+		a.sealTail(c, p) // which takes those of its time along
+	}
+	if late.Len() > 0 {
 		a.mergeLate(c, p)
 	}
 }

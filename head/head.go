@@ -106,6 +106,9 @@ func (h *Head) Ready() error {
 // Notice returns what an operator should know although writes are taken: that
 // the clock is suspect, and why. Empty when there is nothing.
 func (h *Head) Notice() string {
+	if h.Ready() == nil { // what the clock is judged by is known
+		h.clock.bounds()
+	}
 	if why := h.clock.why.Load(); why != nil {
 		return *why
 	}

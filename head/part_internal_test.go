@@ -232,3 +232,33 @@ func TestChunkNeverPastHardCut(t *testing.T) {
 		t.Fatalf("%d samples read, %d expected", len(got), len(want))
 	}
 }
+
+// TestLateIsBounded sends late samples into the time of a tail that waits for
+// a newer one: what waits beside it stays bounded, whether it is of the tail's
+// kind or not, new or sent again.
+func TestLateIsBounded(t *testing.T) {
+	for name, x := range map[string]sample{"floats": {v: 1}, "histograms": {h: &histogram.Histogram{Sum: 1}}} {
+		t.Run(name, func(t *testing.T) {
+			h, c := testHead(t, Options{})
+			s := testSeries(h, "m")
+			want := oracle{}
+			for _, step := range []int64{7, 0, 13} { // 0 sends the same again
+				for i := range int64(5000) {
+					y := x
+					y.t = 1 + step*i
+					if i < 2 {
+						y.t = i * 100_000
+					}
+					c.place(s, 1, &y)
+					want.add(y)
+					if n := s.live.lateLen(); n > maxLate {
+						t.Fatalf("%d samples wait", n)
+					}
+				}
+			}
+			if got := readAll(t, h, s, 0, 200_000); !slices.Equal(got, want.in(0, 200_000)) {
+				t.Fatalf("%d samples read, %d expected", len(got), len(want))
+			}
+		})
+	}
+}

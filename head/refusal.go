@@ -42,6 +42,7 @@ const (
 	ReasonExemplar       = "exemplar"        // labels too long or not valid
 	ReasonExemplarsOff   = "exemplars_off"   // the ring is off
 	ReasonMetadataLimit  = "metadata_limit"  // the metadata table is full, or an entry too long
+	ReasonRequestLimit   = "request_limit"   // more than a frame of the log holds
 )
 
 // Refusal is why something valid in form was not stored.

@@ -31,7 +31,7 @@ func (h *Head) Replay(ctx context.Context) error {
 	if r.newest.seen {
 		h.clock.newest, h.clock.stored = r.newest.t, true
 	}
-	h.clock.bounds()
+	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
 	if len(rec.Lost) > 0 || r.unnamed > 0 {
 		level = h.log.Error
@@ -43,6 +43,7 @@ func (h *Head) Replay(ctx context.Context) error {
 		h.log.Error(why)
 	}
 	h.options.Metrics.Unnamed.Add(float64(r.unnamed))
+	r.committer.forget()
 	r.committer.report()
 	h.start(r.committer)
 	return nil
