@@ -170,7 +170,7 @@ func start(fs vfs.FS, o head.Options, w wal.Options) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.Replay(context.Background()); err != nil {
+	if err := h.Replay(context.Background(), nil); err != nil {
 		h.Close()
 		_ = log.Close()
 		return nil, err

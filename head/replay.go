@@ -17,8 +17,11 @@ import (
 // It applies each frame as the committer did, without judging: what was
 // acknowledged stays, whatever the flags say now. Frames whose series nobody
 // named (the record was lost in a damaged stretch) are counted and logged.
-func (h *Head) Replay(ctx context.Context) error {
-	r := replayer{head: h, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
+//
+// covered says whether a block holds what the frame lsn had of timestamp t;
+// such samples are skipped. It may be nil.
+func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) bool) error {
+	r := replayer{head: h, covered: covered, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
 	r.committer.nowMs = h.clock.bounds().nowMs
 	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
 		if err := ctx.Err(); err != nil {
@@ -30,14 +33,14 @@ func (h *Head) Replay(ctx context.Context) error {
 		return fmt.Errorf("replay of the log: %w", err)
 	}
 	if r.newest.seen {
-		h.clock.newest, h.clock.stored = r.newest.t, true
+		h.clock.see(r.newest.t)
 	}
 	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
 	if len(rec.Lost) > 0 || r.unnamed > 0 {
 		level = h.log.Error
 	}
-	level("the log is replayed", "frames", rec.Frames, "bytes", rec.Bytes, "samples", r.samples,
+	level("the log is replayed", "frames", rec.Frames, "bytes", rec.Bytes, "samples", r.samples, "in_blocks", r.skipped,
 		"series", h.identity.count.Load(), "torn_tail_bytes", rec.TornTail, "set_aside", rec.SetAside,
 		"lost", rec.Lost, "samples_without_series", r.unnamed, "took", time.Since(r.started).Round(time.Millisecond))
 	if why := h.Notice(); why != "" {
@@ -56,6 +59,8 @@ const progressEvery = 5 * time.Second
 type replayer struct {
 	head      *Head
 	committer *committer
+	covered   func(t int64, lsn wal.LSN) bool
+	skipped   int
 	batch     record.Batch
 	samples   int
 	unnamed   int
@@ -105,6 +110,10 @@ func (r *replayer) frame(f wal.Frame) error {
 }
 
 func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
+	if r.covered != nil && r.covered(x.t, lsn) {
+		r.skipped++
+		return
+	}
 	s := r.head.identity.byRef(ref)
 	if s == nil {
 		r.unnamed++

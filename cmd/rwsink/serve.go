@@ -173,8 +173,8 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 			Logger:  logger.With("component", "head"),
 			Metrics: metrics.NewHead(reg),
 		},
-		Logger: logger.With("component", "store"),
-		WAL:    metrics.NewWAL(reg),
+		Logger:  logger.With("component", "store"),
+		Metrics: store.Metrics{Store: metrics.NewStore(reg), WAL: metrics.NewWAL(reg)},
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/index"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
 )
 
 // Block is an open block. Immutable but for its references.
@@ -29,10 +30,10 @@ type Block struct {
 	chunks *chunks.Reader
 	size   int64
 	refs   atomic.Int64 // 1 for the store, 1 for each reader
-	fault  atomic.Pointer[CorruptError]
+	fault  atomic.Pointer[vfs.CorruptError]
 }
 
-// Open opens the block in dir. The error is a *CorruptError where the block is
+// Open opens the block in dir. The error is a *vfs.CorruptError where the block is
 // damaged, a *NewerError where it is of a newer version.
 func Open(dir string) (*Block, error) {
 	info, err := readInfo(dir)
@@ -46,11 +47,11 @@ func Open(dir string) (*Block, error) {
 	b := &Block{dir: dir, info: info, meta: meta}
 	indexPath := filepath.Join(dir, indexName)
 	if b.index, err = index.NewFileReader(indexPath, index.DecodePostingsRaw); err != nil {
-		return nil, &CorruptError{indexPath, -1, err}
+		return nil, damaged(indexPath, 0, err)
 	}
 	chunksPath := filepath.Join(dir, chunksName)
 	if b.chunks, err = chunks.NewDirReader(chunksPath, entryPool{}); err != nil {
-		return nil, errors.Join(&CorruptError{chunksPath, -1, err}, b.index.Close())
+		return nil, errors.Join(damaged(chunksPath, 0, err), b.index.Close())
 	}
 	for _, f := range info.Files {
 		b.size += f.Size
@@ -83,7 +84,7 @@ func (b *Block) Range() (minT, maxT int64) {
 func (b *Block) Size() int64 { return b.size }
 
 // Fault returns what a reader found damaged, or nil.
-func (b *Block) Fault() *CorruptError { return b.fault.Load() }
+func (b *Block) Fault() *vfs.CorruptError { return b.fault.Load() }
 
 // Acquire takes a reference; false when the block is closed already.
 func (b *Block) Acquire() bool {
@@ -156,7 +157,7 @@ func (b *Block) corrupt(name string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	fault := &CorruptError{filepath.Join(b.dir, name), -1, err}
+	fault := damaged(filepath.Join(b.dir, name), 0, err)
 	b.fault.CompareAndSwap(nil, fault)
 	return fault
 }
@@ -248,7 +249,7 @@ func (r *Reader) entry(ref chunks.ChunkRef) ([]byte, error) {
 func (r *Reader) fault(ref chunks.ChunkRef, err error) error {
 	segment, offset := chunks.BlockChunkRef(ref).Unpack()
 	name := filepath.Join(r.block.dir, chunksName, fmt.Sprintf("%06d", segment+1))
-	fault := &CorruptError{name, int64(offset), err}
+	fault := damaged(name, int64(offset), err)
 	r.block.fault.CompareAndSwap(nil, fault)
 	return fault
 }

@@ -21,7 +21,7 @@
 // A Block is immutable and reference-counted. Whoever reads holds a reference;
 // when the store removes a block its files are unlinked at once and its
 // mappings closed with the last reference. A file that does not hold what it
-// should is a *CorruptError with path and place.
+// should is a *vfs.CorruptError with path and place.
 //
 // Not here: which blocks there are, when they are written, merged and removed
 // (package store), and how samples of one timestamp rank (package ooo).

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/rwsink/rwsink/internal/vfs"
 )
 
 // The names in a block's directory.
@@ -58,6 +60,7 @@ type Info struct {
 	Logs       []LogRange `json:"logs"`
 	Encodings  []string   `json:"encodings"`
 	Files      []FileInfo `json:"files"`
+	Parents    []string   `json:"parents,omitempty"` // the blocks that it was merged of, and takes the place of
 }
 
 // FileInfo is a file of the block, its name relative to the block's directory.
@@ -66,21 +69,10 @@ type FileInfo struct {
 	Size int64  `json:"size"`
 }
 
-// CorruptError says what of a block is not as it should be, and where.
-type CorruptError struct {
-	Path   string
-	Offset int64 // bytes from the start of the file; -1 where there is no place
-	Err    error
+// damaged says what of a block's file is not as it should be; offset is 0 where there is no place.
+func damaged(path string, offset int64, err error) *vfs.CorruptError {
+	return &vfs.CorruptError{Path: path, Offset: offset, Err: err}
 }
-
-func (e *CorruptError) Error() string {
-	if e.Offset < 0 {
-		return fmt.Sprintf("block file %s: %v", e.Path, e.Err)
-	}
-	return fmt.Sprintf("block file %s at byte %d: %v", e.Path, e.Offset, e.Err)
-}
-
-func (e *CorruptError) Unwrap() error { return e.Err }
 
 // NewerError says that a block was written by a newer rwsink. It is not damaged.
 type NewerError struct {
@@ -100,22 +92,22 @@ func readInfo(dir string) (Info, error) {
 		return info, err
 	}
 	if info.Magic != infoMagic {
-		return info, &CorruptError{path, -1, fmt.Errorf("magic %q, want %q", info.Magic, infoMagic)}
+		return info, damaged(path, 0, fmt.Errorf("magic %q, want %q", info.Magic, infoMagic))
 	}
 	if info.Version > infoVersion {
 		return info, &NewerError{path, info.Version}
 	}
 	if info.Version != infoVersion {
-		return info, &CorruptError{path, -1, fmt.Errorf("version %d, want %d", info.Version, infoVersion)}
+		return info, damaged(path, 0, fmt.Errorf("version %d, want %d", info.Version, infoVersion))
 	}
 	for _, f := range info.Files {
 		name := filepath.Join(dir, f.Name)
 		st, err := os.Stat(name)
 		if err != nil {
-			return info, &CorruptError{name, -1, err}
+			return info, damaged(name, 0, err)
 		}
 		if st.Size() != f.Size {
-			return info, &CorruptError{name, -1, fmt.Errorf("%d bytes, want %d", st.Size(), f.Size)}
+			return info, damaged(name, 0, fmt.Errorf("%d bytes, want %d", st.Size(), f.Size))
 		}
 	}
 	return info, nil
@@ -129,8 +121,8 @@ func readMeta(dir string) (tsdb.BlockMeta, error) {
 		return meta, err
 	}
 	if meta.Version != 1 || meta.MinTime > meta.MaxTime || meta.ULID.String() != filepath.Base(dir) {
-		return meta, &CorruptError{path, -1, fmt.Errorf("version %d, range [%d, %d), ULID %s: not the meta of this block",
-			meta.Version, meta.MinTime, meta.MaxTime, meta.ULID)}
+		return meta, damaged(path, 0, fmt.Errorf("version %d, range [%d, %d), ULID %s: not the meta of this block",
+			meta.Version, meta.MinTime, meta.MaxTime, meta.ULID))
 	}
 	return meta, nil
 }
@@ -138,10 +130,10 @@ func readMeta(dir string) (tsdb.BlockMeta, error) {
 func readJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return &CorruptError{path, -1, err}
+		return damaged(path, 0, err)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return &CorruptError{path, -1, err}
+		return damaged(path, 0, err)
 	}
 	return nil
 }

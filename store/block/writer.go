@@ -156,7 +156,8 @@ type CommitInfo struct {
 	Generation Generation
 	Logs       []LogRange
 	Level      int         // 1 for a flush, one more for each merge
-	Sources    []ulid.ULID // of a merge
+	Sources    []ulid.ULID // the flushed blocks that a merge goes back to
+	Parents    []string    // the blocks that a merge takes the place of
 }
 
 // Commit makes the block durable and returns its directory. After an error
@@ -241,7 +242,7 @@ func (w *Writer) writeMeta(ci CommitInfo) error {
 }
 
 func (w *Writer) writeInfo(ci CommitInfo) error {
-	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs}
+	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs, Parents: ci.Parents}
 	for e := range w.encodings {
 		info.Encodings = append(info.Encodings, e.String())
 	}
