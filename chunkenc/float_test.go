@@ -174,6 +174,11 @@ func checkXOR(t *testing.T, s *chunkenc.Samples) {
 	}
 	buf := chunkenc.AppendXOR([]byte("head"), s.T, s.V)
 	if string(buf[:4]) != "head" || string(buf[4:]) != string(c.Bytes()) {
-		t.Fatalf("got %x, want %x", buf[4:], c.Bytes())
+		got, want := buf[4:], c.Bytes()
+		at := 0
+		for at < min(len(got), len(want)) && got[at] == want[at] {
+			at++
+		}
+		t.Fatalf("%d samples: got %d bytes, want %d; they differ at byte %d", s.Len(), len(got), len(want), at)
 	}
 }

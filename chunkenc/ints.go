@@ -20,17 +20,17 @@ import (
 //	raw      x[i] - x[0]
 //	linear   x[i] - x[0] - i*slope: a scrape jitters around a grid
 //
-// They are cut in blocks of 128, the last one shorter. shift 63 says that all
+// They are cut in blocks of 256, the last one shorter. shift 63 says that all
 // residuals are 0 and no blocks follow. A block of m residuals:
 //
 //	width|exceptions<<7 <1b> | base <varint> | [exceptions] | m numbers of width bits
 //
 // Residual = base + number. Exceptions, whose number is 0, add to that:
 //
-//	count-1 <1b> | width <1b> | count times: position + zigzag<<7, of 7+width bits
+//	count-1 <1b> | width <1b> | count times: position + zigzag<<8, of 8+width bits
 //	count-1 <1b> | width <1b> | m bits, set at a position | count zigzags of width bits
 //
-// the second where 7*count >= m or width > 57. Numbers are packed least
+// the second where 8*count >= m or width > 56. Numbers are packed least
 // significant bit first, each run of them filled to a byte. Exceptions after "Super-Scalar RAM-CPU
 // Cache Compression" (Zukowski et al., ICDE 2006).
 //
@@ -51,13 +51,13 @@ const (
 )
 
 const (
-	blockLen   = 128
+	blockLen   = 256
 	shiftAll0  = 63 // every residual is 0
 	shiftMax   = 62
 	excFlag    = 1 << 7
 	widthMask  = excFlag - 1
 	excHeader  = 16 // bits before the exceptions
-	posBits    = 7
+	posBits    = 8
 	maxPaired  = 64 - posBits // width of exceptions that stand with their positions
 	unpackOver = 7            // numbers that a kernel may write past the last
 )
@@ -298,8 +298,8 @@ type intEncoder struct {
 }
 
 // appendBlocks appends the column of x, which is not empty, in blocks.
-func (e *intEncoder) appendBlocks(dst []byte, x []int64) []byte {
-	pred, slope, or := e.predict(x)
+func (e *intEncoder) appendBlocks(dst []byte, x []int64, times bool) []byte {
+	pred, slope, or := e.predict(x, times)
 	shift := uint(shiftAll0)
 	if or != 0 {
 		shift = min(uint(bits.TrailingZeros64(or)), shiftMax)
@@ -341,7 +341,7 @@ func allSame(r []uint64) bool {
 // appendTimes is appendBlocks, but never longer than the timestamps of an XOR chunk.
 func (e *intEncoder) appendTimes(dst []byte, t []int64) []byte {
 	start := len(dst)
-	dst = e.appendBlocks(dst, t)
+	dst = e.appendBlocks(dst, t, true)
 	if size := 800 * (len(dst) - start) / 102; timeLeastBits(t, size) < size && timeBits(t) < size {
 		dst = append(dst[:start], predOther|formBits<<2)
 		dst = binary.AppendVarint(dst, t[0])
@@ -351,11 +351,11 @@ func (e *intEncoder) appendTimes(dst []byte, t []int64) []byte {
 }
 
 // samples is how many residuals of each predictor are looked at to choose one.
-const samples = 32
+const samples = 64
 
 // predict fills e.r with the residuals of the predictor that looks cheapest and
-// returns it, its slope, and the OR of the residuals.
-func (e *intEncoder) predict(x []int64) (pred int, slope int64, or uint64) {
+// returns it, its slope, and the OR of the residuals. Timestamps are not tried raw.
+func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or uint64) {
 	n := len(x) - 1
 	e.r = slices.Grow(e.r[:0], n)[:n]
 	if n == 0 {
@@ -364,16 +364,22 @@ func (e *intEncoder) predict(x []int64) (pred int, slope int64, or uint64) {
 	if n > 2 {
 		slope = (x[n] - x[0]) / int64(n)
 	}
-	// Fewer than samples: every one. Else from the middles of as many parts.
+	// Few are all looked at. Else one of every stretch, at changing places in it, so
+	// that no pattern in the column falls in step with them.
 	var delta, raw, linear [samples]int64
 	k := min(n, samples)
 	for i := range k {
-		at := 1 + (2*i+1)*n/(2*k)
+		at := 1 + i
+		if n > samples {
+			at += (i*(n-samples) + int(uint32(i*0x9E3779B9)>>16)*n>>16) / samples
+		}
 		delta[i], raw[i] = x[at]-x[at-1], x[at]-x[0]
 		linear[i] = raw[i] - int64(at)*slope
 	}
-	cost := spread(raw[:k])
-	pred = predRaw
+	pred, cost := predRaw, 1<<30
+	if !times || n < 3 {
+		cost = spread(raw[:k])
+	}
 	if slope != 0 {
 		// The slope and its field cost about 16 bits.
 		if c := spread(linear[:k]) + 16*k/n; c < cost {
@@ -394,7 +400,8 @@ func (e *intEncoder) predict(x []int64) (pred int, slope int64, or uint64) {
 func spread(r []int64) (sum int) {
 	c := median3(r[len(r)/4], r[len(r)/2], r[len(r)-1-len(r)/4])
 	for _, v := range r {
-		sum += bits.Len64(zigzag(v - c))
+		d := v - c
+		sum += bits.Len64(uint64(d ^ d>>63))
 	}
 	return sum
 }
@@ -426,6 +433,8 @@ type blockPlan struct {
 	width uint   // of the numbers
 	base  uint64 // smallest residual that is no exception
 	exact bool   // there are no exceptions
+
+	center uint64 // what the residuals lie around
 }
 
 // An exception costs its position, its number, and excCost for the time that
@@ -441,42 +450,51 @@ func planBlock(r []uint64) blockPlan {
 	m := len(r)
 	c := uint64(median3(int64(r[m/4]), int64(r[m/2]), int64(r[m-1-m/4])))
 	var lo, hi int64
-	for _, v := range r {
-		d := int64(v - c)
+	var even, odd [64]uint16 // two, since one count waits for the last to be written
+	for ; len(r) >= 2; r = r[2:] {
+		d, f := int64(r[0]-c), int64(r[1]-c)
+		lo, hi = min(lo, d, f), max(hi, d, f)
+		even[magnitude(d)]++
+		odd[magnitude(f)]++
+	}
+	if len(r) > 0 {
+		d := int64(r[0] - c)
 		lo, hi = min(lo, d), max(hi, d)
+		even[magnitude(d)]++
 	}
 	full := bits.Len64(uint64(hi - lo))
-	plan := blockPlan{width: uint(full), base: c + uint64(lo), exact: true}
+	plan := blockPlan{width: uint(full), base: c + uint64(lo), center: c, exact: true}
 	if full < narrowest {
 		return plan
 	}
-	// One width less than magnitude and sign: the range of the inliers decides.
-	var hist [64]uint8
-	for _, v := range r {
-		d := int64(v - c)
-		hist[bits.Len64(uint64(d^d>>63))&63]++
-	}
 	top := bits.Len64(uint64(max(hi, ^lo)))
-	least := m*full - 2*excHeader
-	width, count := -1, 0
+	least, count := m*full-2*excHeader, 0
 	for w := top; w > 0 && count <= m/2; w-- {
-		count += int(hist[w&63])
+		count += int(even[w&63] + odd[w&63])
 		// Magnitudes below w bits: w bits with the sign.
 		if cost := m*w + min(posBits*count, m) + count*(top+1+excCost); cost < least {
-			least, width = cost, w
+			least, plan.width, plan.exact = cost, uint(w), false
 		}
 	}
-	if width < 0 {
-		return plan
-	}
-	lo, hi = 0, 0
+	return plan
+}
+
+// magnitude gives the bits of d without its sign, 0 to 63.
+func magnitude(d int64) int { return bits.Len64(uint64(d^d>>63)) & 63 }
+
+// narrow sets the base and the width of a plan with exceptions to what the others
+// take up: they lie less than 2^(width-1) around the center.
+func (p *blockPlan) narrow(r []uint64) {
+	half := uint64(1) << (p.width - 1)
+	var lo, hi int64
 	for _, v := range r {
-		d := int64(v - c)
-		if bits.Len64(uint64(d^d>>63)) < width {
-			lo, hi = min(lo, d), max(hi, d)
+		d := int64(v - p.center)
+		if v-p.center+half >= 2*half {
+			d = 0
 		}
+		lo, hi = min(lo, d), max(hi, d)
 	}
-	return blockPlan{width: uint(bits.Len64(uint64(hi - lo))), base: c + uint64(lo)}
+	p.width, p.base = uint(bits.Len64(uint64(hi-lo))), p.center+uint64(lo)
 }
 
 func median3(x, y, z int64) int64 { return max(min(x, y), min(max(x, y), z)) }
@@ -491,20 +509,19 @@ func (e *intEncoder) appendBlock(dst []byte, r []uint64) []byte {
 		}
 		return pack(dst, r, plan.width)
 	}
-	var bitmap [blockLen / 8]byte
+	plan.narrow(r)
 	var pos [blockLen]uint8
 	count, or := 0, uint64(0)
 	for i, v := range r {
 		v -= plan.base
-		r[i] = v
+		z := zigzag(int64(v))
+		e.exc[count&(blockLen-1)], pos[count&(blockLen-1)] = z, uint8(i) // kept if it is one
 		if v>>plan.width != 0 {
-			z := zigzag(int64(v))
-			e.exc[count], pos[count] = z, uint8(i)
-			bitmap[i/8] |= 1 << (i % 8)
 			or |= z
 			count++
-			r[i] = 0
+			v = 0
 		}
+		r[i] = v
 	}
 	if count == 0 { // the base that the inliers have takes the others in
 		return pack(binary.AppendVarint(append(dst, byte(plan.width)), int64(plan.base)), r, plan.width)
@@ -513,6 +530,10 @@ func (e *intEncoder) appendBlock(dst []byte, r []uint64) []byte {
 	width := uint(bits.Len64(or))
 	dst = append(dst, byte(count-1), byte(width))
 	if posBits*count >= len(r) || width > maxPaired {
+		var bitmap [blockLen / 8]byte
+		for _, p := range pos[:count] {
+			bitmap[p/8] |= 1 << (p % 8)
+		}
 		dst = append(dst, bitmap[:(len(r)+7)/8]...)
 	} else {
 		for k, p := range pos[:count] {

@@ -26,36 +26,41 @@ func (e *intEncoder) append(dst []byte, x []int64) []byte {
 			k++
 		}
 	}
-	start := len(dst)
-	dst = e.appendBlocks(dst, x)
 	if n < runsLeast || k == 1 || 3*k > 2*n {
-		return dst
+		return e.appendBlocks(dst, x, false)
 	}
+	e.findRuns(x)
+	start := len(dst)
+	if bitmap := (n + 6) / 8; k < n/4 {
+		dst = binary.AppendUvarint(append(dst, predOther|formRunList<<2), uint64(k-1))
+		dst = e.appendBlocks(dst, e.lens, false)
+		if len(dst)-start > 1+bitmap {
+			dst = appendRunMap(append(dst[:start], predOther|formRunMap<<2), x)
+		}
+	} else {
+		dst = appendRunMap(append(dst, predOther|formRunMap<<2), x)
+	}
+	dst = e.appendBlocks(dst, e.vals, false)
+	if 8*k <= n {
+		return dst // blocks would not do better
+	}
+	e.alt = e.appendBlocks(e.alt[:0], x, false)
+	if len(e.alt) <= len(dst)-start {
+		dst = append(dst[:start], e.alt...)
+	}
+	return dst
+}
+
+// findRuns fills e.vals and e.lens with the runs of x, the last length left out.
+func (e *intEncoder) findRuns(x []int64) {
 	e.vals, e.lens = append(e.vals[:0], x[0]), e.lens[:0]
 	last := 0
-	for i := 1; i < n; i++ {
+	for i := 1; i < len(x); i++ {
 		if x[i] != x[i-1] {
 			e.vals, e.lens = append(e.vals, x[i]), append(e.lens, int64(i-last))
 			last = i
 		}
 	}
-	size := len(dst) - start
-	bitmap := (n + 6) / 8
-	e.alt = e.alt[:0]
-	if k < n/4 {
-		e.alt = binary.AppendUvarint(append(e.alt, predOther|formRunList<<2), uint64(k-1))
-		e.alt = e.appendBlocks(e.alt, e.lens)
-	}
-	if k >= n/4 || len(e.alt) > 1+bitmap {
-		e.alt = appendRunMap(append(e.alt[:0], predOther|formRunMap<<2), x)
-	}
-	if len(e.alt) >= size {
-		return dst
-	}
-	if e.alt = e.appendBlocks(e.alt, e.vals); len(e.alt) >= size {
-		return dst
-	}
-	return append(dst[:start], e.alt...)
 }
 
 func appendRunMap(dst []byte, x []int64) []byte {

@@ -115,65 +115,75 @@ func (e *Encoder) appendBits(dst []byte, v []float64) []byte {
 	return e.ints.append(dst, e.x)
 }
 
-const probes = 16
-
 // appendDecimal appends the values as decimals, with ULPs if need be, or else as bits.
 func (e *Encoder) appendDecimal(dst []byte, v []float64) ([]byte, byte) {
-	exact, near := exponents(v)
-	if exact >= 0 {
-		if out, ok := e.tryDecimal(dst, v, exact); ok {
-			return out, schemeDecimal + byte(exact)
+	if exp := exponent(v, 0); exp >= 0 {
+		if out, ok := e.tryDecimal(dst, v, exp); ok {
+			return out, schemeDecimal + byte(exp)
 		}
 	}
-	if near >= 0 {
-		if out, ok := e.tryULP(dst, v, near); ok {
-			return out, schemeULP + byte(near)
+	if exp := exponent(v, nearULPs); exp >= 0 {
+		if out, ok := e.tryULP(dst, v, exp); ok {
+			return out, schemeULP + byte(exp)
 		}
 	}
 	return e.appendBits(dst, v), schemeBits
 }
 
-// nearULPs is how far from a decimal a sum of decimals may be for the ulp scheme to
-// be tried.
-const nearULPs = 1 << 8
+const (
+	// nearULPs is how far from a decimal a sum of decimals may be for the ulp scheme
+	// to be tried.
+	nearULPs = 1 << 8
+	// probes is how many values the exponent is guessed from; first so many of them
+	// are looked at one by one.
+	probes      = 16
+	probesFirst = 4
+)
 
-// exponents gives the exponent that makes nearly all of a few values exact
-// decimals, and the one that makes them nearly so; -1 is none.
-func exponents(v []float64) (exact, near int) {
-	var exactAt, nearAt [maxExp + 1]int
+// exponent gives the least exponent that brings nine tenths of a few values within
+// off ULPs of a decimal, or -1.
+func exponent(v []float64, off int64) int {
+	var at [maxExp + 2]int // how many probes need this exponent; the last: none will do
 	n := min(len(v), probes)
+	usual := 0
 	for k := range n {
 		f := v[k*(len(v)-1)/max(n-1, 1)]
-		u := math.Float64bits(f)
-		isNear := false
-		for exp, p := range pow10 {
-			i, ok := nearest(f, p)
-			if !ok {
-				break
-			}
-			g := math.Float64bits(float64(i) / p)
-			if d := ordered(u) - ordered(g); !isNear && -nearULPs <= d && d <= nearULPs {
-				nearAt[exp]++
-				isNear = true
-			}
-			if g == u {
-				exactAt[exp]++
-				break
-			}
+		exp := 0
+		if k >= probesFirst {
+			exp = usual // what is exact there is exact above
+		}
+		for exp <= maxExp && !isNear(f, pow10[exp], off) {
+			exp++
+		}
+		at[exp]++
+		if k == probesFirst-1 {
+			usual = covers(&at, probesFirst-1) // one of the first may be odd
+		}
+		if at[maxExp+1] > n/8+1 {
+			return -1
 		}
 	}
-	return covers(&exactAt, n), covers(&nearAt, n)
+	if exp := covers(&at, (9*n+9)/10); exp <= maxExp {
+		return exp
+	}
+	return -1
 }
 
-// covers gives the least exponent at which nine tenths of n probes are reached.
-func covers(at *[maxExp + 1]int, n int) int {
+// covers gives the least exponent that serves so many probes.
+func covers(at *[maxExp + 2]int, many int) int {
 	sum := 0
 	for exp, k := range at {
-		if sum += k; 10*sum >= 9*n {
+		if sum += k; sum >= many {
 			return exp
 		}
 	}
-	return -1
+	return maxExp + 1
+}
+
+func isNear(f, p float64, off int64) bool {
+	i, ok := nearest(f, p)
+	d := ordered(math.Float64bits(f)) - ordered(math.Float64bits(float64(i)/p))
+	return ok && -off <= d && d <= off
 }
 
 // tryDecimal appends the values as decimals, unless too many are none.
@@ -181,14 +191,18 @@ func (e *Encoder) tryDecimal(dst []byte, v []float64, exp int) ([]byte, bool) {
 	p := pow10[exp]
 	e.x = slices.Grow(e.x[:0], len(v))[:len(v)]
 	e.exc = e.exc[:0]
-	last := int64(0)
+	last, x := int64(0), e.x
 	for k, f := range v {
 		i, ok := nearest(f, p)
-		if !ok || math.Float64bits(float64(i)/p) != math.Float64bits(f) {
+		g := float64(i)
+		if exp > 0 {
+			g /= p
+		}
+		if !ok || math.Float64bits(g) != math.Float64bits(f) {
 			e.exc = append(e.exc, k)
 			i = last
 		}
-		e.x[k], last = i, i
+		x[k], last = i, i
 	}
 	if len(e.exc) > 2+len(v)/8 {
 		return dst, false

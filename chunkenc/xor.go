@@ -20,6 +20,10 @@ import (
 // Value, as XOR with the one before: 0 when equal | 10 <window> bits in the
 // window of the last | 11 <5: leading zeros> <6: width, 64 as 0> <width>.
 
+// repeatMax is the most bits of a sample whose value repeats, but for the longest
+// second differences.
+const repeatMax = 25
+
 // xorSampleBytes bounds what one sample adds: 68 bits of time, 77 of value.
 const xorSampleBytes = 19
 
@@ -42,76 +46,104 @@ func AppendXOR(dst []byte, t []int64, v []float64) []byte {
 	}
 	delta := uint64(t[1] - t[0])
 	dst = binary.AppendUvarint(dst, delta)
-	at := len(dst)
-	end := xorBits(dst[:cap(dst)], at, t, v, delta)
+	end := xorBits(dst[:cap(dst)], len(dst), t, v, delta)
 	return dst[:end]
 }
 
 // xorBits writes the bit stream from the second value on to out[at:], which has
-// room for all of it, and returns the end. The accumulator acc holds free
-// unused low bits; it is stored when full.
+// room for all of it and 8 bytes more, and returns the end. Up to 7 bits wait in
+// the high end of acc.
+//
+// What a sample adds is put in one word where it fits, and whether a scrape is on
+// time, which is as good as random, is told by arithmetic and not by a branch.
 func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 	var (
 		acc      uint64
-		free     = uint(64)
+		used     uint
 		leading  = uint(64) // no window yet: nothing has as many leading zeros
 		trailing uint
 		prev     = math.Float64bits(v[0])
-		prevT    = t[1]
+		prevT    = t[0]
 	)
-	put := func(u uint64, n uint) {
-		if n < free {
-			free -= n
-			acc |= u << free
-			return
-		}
-		rest := n - free
-		binary.BigEndian.PutUint64(out[at:], acc|u>>rest)
-		at += 8
-		free = 64 - rest
-		acc = u << free // 0 when rest is 0, as a shift by 64 gives
-	}
+	v = v[:len(t)]
+	waiting, waits := uint64(0), uint(0) // bits of samples whose value repeats, and their number
 	for i := 1; i < len(t); i++ {
-		if i > 1 {
-			d := uint64(t[i] - prevT)
-			dod := int64(d - delta)
-			prevT, delta = t[i], d
-			switch {
-			case dod == 0:
-				put(0, 1)
-			case -(1<<13-1) <= dod && dod <= 1<<13:
-				put(0b10<<14|uint64(dod)&(1<<14-1), 16)
-			case -(1<<16-1) <= dod && dod <= 1<<16:
-				put(0b110<<17|uint64(dod)&(1<<17-1), 20)
-			case -(1<<19-1) <= dod && dod <= 1<<19:
-				put(0b1110<<20|uint64(dod)&(1<<20-1), 24)
-			default:
-				put(0b1111, 4)
-				put(uint64(dod), 64)
-			}
+		d := uint64(t[i] - prevT)
+		dod := int64(d - delta)
+		prevT, delta = t[i], d
+		word, n := uint64(0), uint(0)
+		switch {
+		case i == 1: // the first difference stands before the bits
+		case uint64(dod+1<<13-1) < 1<<14:
+			changed := nonzero(uint64(dod))
+			word = (0b10<<14 | uint64(dod)&(1<<14-1)) & -changed
+			n = 1 + 15*uint(changed)
+		case uint64(dod+1<<16-1) < 1<<17:
+			word, n = 0b110<<17|uint64(dod)&(1<<17-1), 20
+		case uint64(dod+1<<19-1) < 1<<20:
+			word, n = 0b1110<<20|uint64(dod)&(1<<20-1), 24
+		default:
+			at, acc, used = putWord(out, at, acc, used, waiting, waits)
+			waiting, waits = 0, 0
+			at, acc, used = putWord(out, at, acc, used, 0b1111, 4)
+			at, acc, used = putLong(out, at, acc, used, uint64(dod), 64)
 		}
-		bitsV := math.Float64bits(v[i])
-		x := bitsV ^ prev
-		prev = bitsV
+		u := math.Float64bits(v[i])
+		x := u ^ prev
+		prev = u
 		if x == 0 {
-			put(0, 1)
+			waiting, waits = waiting<<((n+1)&63)|word<<1, waits+n+1
+			if waits > 56-repeatMax {
+				at, acc, used = putWord(out, at, acc, used, waiting, waits)
+				waiting, waits = 0, 0
+			}
 			continue
+		}
+		if waits > 0 {
+			at, acc, used = putWord(out, at, acc, used, waiting, waits)
+			waiting, waits = 0, 0
 		}
 		lead, trail := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
 		if lead >= leading && trail >= trailing {
-			put(0b10, 2)
-			put(x>>trailing, 64-leading-trailing)
+			word, n = word<<2|0b10, n+2
+		} else {
+			leading, trailing = lead, trail
+			word, n = word<<13|0b11<<11|uint64(lead)<<6|uint64(64-lead-trail)&63, n+13
+		}
+		width := 64 - leading - trailing
+		x >>= trailing & 63
+		if n+width <= 56 {
+			at, acc, used = putWord(out, at, acc, used, word<<(width&63)|x, n+width)
 			continue
 		}
-		leading, trailing = lead, trail
-		width := 64 - lead - trail
-		put(0b11<<11|uint64(lead)<<6|uint64(width)&63, 13)
-		put(x>>trail, width)
+		at, acc, used = putWord(out, at, acc, used, word, n)
+		at, acc, used = putLong(out, at, acc, used, x, width)
 	}
-	for used := 64 - free; used > 0; used -= min(used, 8) {
+	at, acc, used = putWord(out, at, acc, used, waiting, waits)
+	if used > 0 {
 		out[at] = byte(acc >> 56)
-		acc <<= 8
 		at++
 	}
 	return at
+}
+
+// nonzero gives 1 unless x is 0.
+func nonzero(x uint64) uint64 { return (x | -x) >> 63 }
+
+// putWord appends the n low bits of u, at most 56, whose other bits are 0, after the
+// used bits, at most 7, that wait in acc.
+func putWord(out []byte, at int, acc uint64, used uint, u uint64, n uint) (int, uint64, uint) {
+	used += n
+	acc |= u << ((64 - used) & 63)
+	binary.BigEndian.PutUint64(out[at:], acc)
+	return at + int(used>>3), acc << (used & 56), used & 7
+}
+
+// putLong is putWord for up to 64 bits.
+func putLong(out []byte, at int, acc uint64, used uint, u uint64, n uint) (int, uint64, uint) {
+	if n > 56 {
+		at, acc, used = putWord(out, at, acc, used, u>>32, n-32)
+		u, n = u&(1<<32-1), 32
+	}
+	return putWord(out, at, acc, used, u, n)
 }
