@@ -56,7 +56,6 @@ const (
 	shiftMax   = 62
 	excFlag    = 1 << 7
 	widthMask  = excFlag - 1
-	excHeader  = 16 // bits before the exceptions
 	posBits    = 8
 	maxPaired  = 64 - posBits // width of exceptions that stand with their positions
 	unpackOver = 7            // numbers that a kernel may write past the last
@@ -75,6 +74,7 @@ type intReader struct {
 	fail bool
 
 	num        [blockLen]int64 // exceptions of a block
+	last       [64]byte        // numbers at the end of the data, filled with zeros
 	vals, lens []int64         // runs of a column
 }
 
@@ -118,7 +118,7 @@ func (r *intReader) column(dst []int64, n int, inRuns bool) []int64 {
 	case pred == predOther:
 		r.bits(out[:n])
 	case shift == shiftAll0:
-		fillFor(out[:(n+unpackOver)&^7], x0, slope)
+		unpack(&unpackFor, out[:(n+unpackOver)&^7], nil, 0, x0, slope)
 	case shift == 0:
 		r.blocks(out, n, pred == predDelta, x0, slope)
 	default:
@@ -171,9 +171,9 @@ func (r *intReader) blocks(out []int64, n int, delta bool, acc, slope int64) {
 		case head&excFlag != 0:
 			r.blockSlow(d, m, width, delta, acc, base, slope)
 		case delta:
-			r.unpack(d, m, width, true, acc, base)
+			r.unpack(&unpackDelta, d, m, width, acc, base)
 		default:
-			r.unpack(d, m, width, false, acc+base, slope)
+			r.unpack(&unpackFor, d, m, width, acc+base, slope)
 		}
 		if delta {
 			acc = d[m-1]
@@ -184,37 +184,32 @@ func (r *intReader) blocks(out []int64, n int, delta bool, acc, slope int64) {
 }
 
 // unpack unpacks m numbers to d, which is m rounded up to a multiple of 8 long.
-func (r *intReader) unpack(d []int64, m int, width uint, delta bool, acc, step int64) {
+func (r *intReader) unpack(table *[65]kernel, d []int64, m int, width uint, acc, step int64) {
 	size := (m*int(width) + 7) / 8
-	if width > 64 || size > len(r.data)-r.at {
+	src := r.data[r.at:]
+	if width > 64 || size > len(src) {
 		r.fail = true
 		return
 	}
-	src := r.data[r.at:]
 	r.at += size
-	if len(d)/8*int(width) > len(src) { // the last numbers are not 8, and the data end there
-		whole := m &^ 7
-		var last [64]byte
-		copy(last[:], src[whole/8*int(width):size])
-		if whole > 0 {
-			unpackEither(d[:whole], src, width, delta, acc, step)
-			if delta {
-				acc = d[whole-1]
-			} else {
-				acc += int64(whole) * step
-			}
-		}
-		d, src = d[whole:], last[:]
+	if len(d)/8*int(width) > len(src) {
+		r.unpackLast(table, d, src, m, width, acc, step)
+		return
 	}
-	unpackEither(d, src, width, delta, acc, step)
+	unpack(table, d, src, width, acc, step)
 }
 
-func unpackEither(d []int64, src []byte, width uint, delta bool, acc, step int64) {
-	if delta {
-		unpackDelta(d, src, width, acc, step)
-	} else {
-		unpackFor(d, src, width, acc, step)
+// unpackLast is unpack at the end of the data, where the last numbers are not 8.
+func (r *intReader) unpackLast(table *[65]kernel, d []int64, src []byte, m int, width uint, acc, step int64) {
+	whole := m &^ 7
+	unpack(table, d[:whole], src, width, acc, step)
+	if table == &unpackFor {
+		acc += int64(whole) * step
+	} else if whole > 0 {
+		acc = d[whole-1]
 	}
+	clear(r.last[copy(r.last[:], src[whole/8*int(width):]):])
+	unpack(table, d[whole:], r.last[:], width, acc, step)
 }
 
 // blockSlow is the block with exceptions.
@@ -232,11 +227,11 @@ func (r *intReader) blockSlow(d []int64, m int, width uint, delta bool, acc, bas
 	} else {
 		excWidth += posBits
 	}
-	r.unpack(r.num[:(count+7)&^7], count, excWidth, false, 0, 0)
+	r.unpack(&unpackFor, r.num[:(count+7)&^7], count, excWidth, 0, 0)
 	if delta {
-		r.unpack(d, m, width, false, base, 0)
+		r.unpack(&unpackFor, d, m, width, base, 0)
 	} else {
-		r.unpack(d, m, width, false, acc+base, slope)
+		r.unpack(&unpackFor, d, m, width, acc+base, slope)
 	}
 	if r.fail {
 		return
@@ -440,8 +435,9 @@ type blockPlan struct {
 // An exception costs its position, its number, and excCost for the time that
 // decoding it takes; narrow blocks are not looked at.
 const (
-	excCost   = 4
+	excCost   = 8
 	narrowest = 3
+	excLeast  = 48 // bits that exceptions must save in a block
 )
 
 // planBlock looks at how wide the residuals are around the middle one and takes the
@@ -468,7 +464,7 @@ func planBlock(r []uint64) blockPlan {
 		return plan
 	}
 	top := bits.Len64(uint64(max(hi, ^lo)))
-	least, count := m*full-2*excHeader, 0
+	least, count := m*full-excLeast, 0
 	for w := top; w > 0 && count <= m/2; w-- {
 		count += int(even[w&63] + odd[w&63])
 		// Magnitudes below w bits: w bits with the sign.

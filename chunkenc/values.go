@@ -368,9 +368,11 @@ func fill(out []float64, v float64) {
 
 // readDecimal reads the schemes decimal and ulp to out.
 func (d *Decoder) readDecimal(out []float64, data []byte, at int, enc Encoding, p float64, ulp bool) (int, error) {
-	excAt := at
-	count, at, err := readExceptions(data, at, len(out), enc)
-	if err != nil {
+	excAt, count := at, 0
+	var err error
+	if at < len(data) && data[at] == 0 {
+		at++
+	} else if count, at, err = readExceptions(data, at, len(out), enc); err != nil {
 		return at, err
 	}
 	if at, err = d.readScaled(out, data, at, enc, p); err != nil {
