@@ -81,8 +81,13 @@ type intReader struct {
 // read appends the n integers of the column at data[at:] to dst and returns the
 // offset of what follows.
 func (r *intReader) read(dst []int64, data []byte, at, n int, enc Encoding) ([]int64, int, error) {
+	return r.readFirst(dst, data, at, n, n, enc)
+}
+
+// readFirst is read of the first need of the n integers.
+func (r *intReader) readFirst(dst []int64, data []byte, at, n, need int, enc Encoding) ([]int64, int, error) {
 	r.data, r.at, r.fail = data, at, false
-	out := r.column(dst, n, false)
+	out := r.column(dst, n, need, false)
 	r.data = nil
 	if r.fail {
 		return dst, at, corrupt(enc, min(r.at, len(data)), "%w", errInts)
@@ -90,8 +95,8 @@ func (r *intReader) read(dst []int64, data []byte, at, n int, enc Encoding) ([]i
 	return out, r.at, nil
 }
 
-// column appends n integers to dst. Runs in runs are not allowed.
-func (r *intReader) column(dst []int64, n int, inRuns bool) []int64 {
+// column appends the first need of n integers to dst. Runs in runs are not allowed.
+func (r *intReader) column(dst []int64, n, need int, inRuns bool) []int64 {
 	mode := r.byte()
 	pred, shift := mode&predMask, uint(mode>>2)
 	if pred == predOther && shift != formBits {
@@ -99,7 +104,7 @@ func (r *intReader) column(dst []int64, n int, inRuns bool) []int64 {
 			r.fail = true
 			return dst
 		}
-		return r.runs(dst, n, shift)
+		return r.runs(dst, n, need, shift)
 	}
 	x0, slope := r.varint(), int64(0)
 	if pred == predLinear {
@@ -108,29 +113,32 @@ func (r *intReader) column(dst []int64, n int, inRuns bool) []int64 {
 	if r.fail {
 		return dst
 	}
-	first := len(dst)
-	if cap(dst)-first < n+unpackOver {
-		dst = slices.Grow(dst, n+unpackOver)
+	if pred == predOther {
+		need = n // bits can only be read to the end
 	}
-	out := dst[first : first+n+unpackOver]
+	first := len(dst)
+	if cap(dst)-first < need+unpackOver {
+		dst = slices.Grow(dst, need+unpackOver)
+	}
+	out := dst[first : first+need+unpackOver]
 	out[0] = x0
 	switch {
 	case pred == predOther:
 		r.bits(out[:n])
 	case shift == shiftAll0:
-		unpack(&unpackFor, out[:(n+unpackOver)&^7], nil, 0, x0, slope)
+		unpack(&unpackFor, out[:(need+unpackOver)&^7], nil, 0, x0, slope)
 	case shift == 0:
-		r.blocks(out, n, pred == predDelta, x0, slope)
+		r.blocks(out, n, need, pred == predDelta, x0, slope)
 	default:
 		out[0] = 0
-		r.blocks(out, n, pred == predDelta, 0, 0)
+		r.blocks(out, n, need, pred == predDelta, 0, 0)
 		acc := x0
-		for i, v := range out[:n] {
+		for i, v := range out[:need] {
 			out[i] = v<<shift + acc
 			acc += slope
 		}
 	}
-	return dst[:first+n]
+	return dst[:first+need]
 }
 
 func (r *intReader) byte() byte {
@@ -156,15 +164,18 @@ func (r *intReader) varint() int64 {
 	return x
 }
 
-// blocks reads the residuals of out[1:n] and turns them into integers; out has
-// unpackOver more to write to. Raw is linear with slope 0.
-func (r *intReader) blocks(out []int64, n int, delta bool, acc, slope int64) {
+// blocks reads the residuals of n integers and turns the first need of them into
+// out[1:need]; out has unpackOver more to write to. Raw is linear with slope 0.
+func (r *intReader) blocks(out []int64, n, need int, delta bool, acc, slope int64) {
 	if !delta {
 		acc += slope
 	}
 	for i := 1; i < n && !r.fail; i += blockLen {
 		m := min(blockLen, n-i)
-		d := out[i : i+(m+7)&^7]
+		var d []int64
+		if i < need {
+			d = out[i : i+(min(m, need-i)+7)&^7]
+		}
 		head, base := r.byte(), r.varint()
 		width := uint(head & widthMask)
 		switch {
@@ -175,15 +186,16 @@ func (r *intReader) blocks(out []int64, n int, delta bool, acc, slope int64) {
 		default:
 			r.unpack(&unpackFor, d, m, width, acc+base, slope)
 		}
-		if delta {
-			acc = d[m-1]
-		} else {
+		if !delta {
 			acc += int64(m) * slope
+		} else if m <= len(d) {
+			acc = d[m-1]
 		}
 	}
 }
 
-// unpack unpacks m numbers to d, which is m rounded up to a multiple of 8 long.
+// unpack unpacks the first of m numbers to d, whose length is a multiple of 8 and at
+// most m rounded up to one.
 func (r *intReader) unpack(table *[65]kernel, d []int64, m int, width uint, acc, step int64) {
 	size := (m*int(width) + 7) / 8
 	src := r.data[r.at:]
@@ -240,12 +252,14 @@ func (r *intReader) blockSlow(d []int64, m int, width uint, delta bool, acc, bas
 		patchMap(d, num, bitmap)
 	} else {
 		for _, v := range num {
-			p := v & (blockLen - 1)
-			if int(p) >= len(d) {
+			p := int(v & (blockLen - 1))
+			if p >= m {
 				r.fail = true
 				return
 			}
-			d[p] += unzigzag(uint64(v) >> posBits)
+			if p < len(d) { // else it is not needed
+				d[p] += unzigzag(uint64(v) >> posBits)
+			}
 		}
 	}
 	if delta {
@@ -278,7 +292,11 @@ func patchMap(d, num []int64, bitmap []byte) {
 	k := 0
 	for i, b := range bitmap {
 		for ; b != 0; b &= b - 1 {
-			d[8*i+bits.TrailingZeros8(b)] += unzigzag(uint64(num[k]))
+			p := 8*i + bits.TrailingZeros8(b)
+			if p >= len(d) {
+				return // not needed
+			}
+			d[p] += unzigzag(uint64(num[k]))
 			k++
 		}
 	}

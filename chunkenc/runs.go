@@ -76,13 +76,13 @@ func appendRunMap(dst []byte, x []int64) []byte {
 	return dst
 }
 
-// runs reads a column of runs after its mode.
-func (r *intReader) runs(dst []int64, n int, form uint) []int64 {
+// runs reads the first need of n integers of a column of runs after its mode.
+func (r *intReader) runs(dst []int64, n, need int, form uint) []int64 {
 	first := len(dst)
-	if cap(dst)-first < n {
-		dst = slices.Grow(dst, n)
+	if cap(dst)-first < need {
+		dst = slices.Grow(dst, need)
 	}
-	out := dst[first : first+n]
+	out := dst[first : first+need]
 	bitmap := r.runParts(n, form)
 	switch {
 	case r.fail:
@@ -91,7 +91,7 @@ func (r *intReader) runs(dst []int64, n int, form uint) []int64 {
 	default:
 		spreadList(out, r.vals, r.lens)
 	}
-	return dst[:first+n]
+	return dst[:first+need]
 }
 
 // readRuns reads the parts of the column of runs at data[at:] and returns the
@@ -119,7 +119,7 @@ func (r *intReader) runParts(n int, form uint) (bitmap []byte) {
 		}
 		r.at += size
 		k = int(u)
-		r.lens = r.column(r.lens[:0], k, true)
+		r.lens = r.column(r.lens[:0], k, k, true)
 		sum := 0
 		for _, l := range r.lens {
 			if sum += int(l); l < 1 || l >= int64(n) || sum >= n {
@@ -144,16 +144,17 @@ func (r *intReader) runParts(n int, form uint) (bitmap []byte) {
 		r.fail = true
 	}
 	if !r.fail {
-		r.vals = r.column(r.vals[:0], k+1, true)
+		r.vals = r.column(r.vals[:0], k+1, k+1, true)
 	}
 	return bitmap
 }
 
-// spreadList writes the values in runs to out; the last one fills what is left.
+// spreadList writes the values in runs to out; the last one fills what is left. out
+// may be shorter than the runs.
 func spreadList[E any](out, vals []E, lens []int64) {
 	for i, l := range lens {
-		run, v := out[:l], vals[i]
-		out = out[l:]
+		run, v := out[:min(int(l), len(out))], vals[i]
+		out = out[len(run):]
 		for j := range run {
 			run[j] = v
 		}
@@ -164,7 +165,8 @@ func spreadList[E any](out, vals []E, lens []int64) {
 	}
 }
 
-// spreadMap writes the first value to out and, where a bit is set, goes on to the next.
+// spreadMap writes the first value to out and, where a bit is set, goes on to the
+// next. out may be shorter than the bitmap says.
 func spreadMap[E any](out, vals []E, bitmap []byte) {
 	out[0] = vals[0]
 	out = out[1:]
@@ -194,5 +196,6 @@ func spreadMap[E any](out, vals []E, bitmap []byte) {
 			n >>= 1
 			out[j] = vals[i]
 		}
+		return
 	}
 }

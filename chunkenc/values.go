@@ -299,7 +299,9 @@ func patchExceptions(out []float64, data []byte, at, count int) {
 	for range count {
 		gap, size := binary.Uvarint(data[at:])
 		at += size
-		k += int(gap >> 1)
+		if k += int(gap >> 1); k >= len(out) {
+			return // not needed
+		}
 		u := value.StaleNaN
 		if gap&1 == 0 {
 			u = binary.LittleEndian.Uint64(data[at:])
@@ -309,21 +311,22 @@ func patchExceptions(out []float64, data []byte, at, count int) {
 	}
 }
 
-// readValues appends the n values of the column at data[at:] to dst and returns the
-// offset of what follows.
-func (d *Decoder) readValues(dst []float64, data []byte, at, n int, enc Encoding, scheme byte) ([]float64, int, error) {
+// readValues appends the first need of the n values of the column at data[at:] to
+// dst and returns the offset of what follows; with need < n, any offset.
+func (d *Decoder) readValues(dst []float64, data []byte, at, n, need int, h *header) ([]float64, int, error) {
+	scheme, enc := h.flags>>schemeShift, h.enc
 	first := len(dst)
-	if cap(dst)-first < n {
-		dst = slices.Grow(dst, n)
+	if cap(dst)-first < need {
+		dst = slices.Grow(dst, need)
 	}
-	grown := dst[:first+n]
+	grown := dst[:first+need]
 	out := grown[first:]
 	exp := scheme & 15
 	var err error
 	switch {
 	case scheme == schemeBits:
-		if d.ints, at, err = d.r.read(d.ints[:0], data, at, n, enc); err == nil {
-			for i, x := range d.ints {
+		if d.ints, at, err = d.r.readFirst(d.ints[:0], data, at, n, need, enc); err == nil {
+			for i, x := range d.ints[:need] {
 				out[i] = math.Float64frombits(uint64(ordered(uint64(x))))
 			}
 		}
@@ -347,7 +350,7 @@ func (d *Decoder) readValues(dst []float64, data []byte, at, n int, enc Encoding
 		fill(out, float64(i)/pow10[exp])
 		at += size
 	default:
-		at, err = d.readDecimal(out, data, at, enc, pow10[exp], scheme >= schemeULP)
+		at, err = d.readDecimal(out, data, at, n, enc, pow10[exp], scheme >= schemeULP)
 	}
 	if err != nil {
 		return dst, at, err
@@ -366,20 +369,20 @@ func fill(out []float64, v float64) {
 	}
 }
 
-// readDecimal reads the schemes decimal and ulp to out.
-func (d *Decoder) readDecimal(out []float64, data []byte, at int, enc Encoding, p float64, ulp bool) (int, error) {
+// readDecimal reads the first of n values of the schemes decimal and ulp to out.
+func (d *Decoder) readDecimal(out []float64, data []byte, at, n int, enc Encoding, p float64, ulp bool) (int, error) {
 	excAt, count := at, 0
 	var err error
 	if at < len(data) && data[at] == 0 {
 		at++
-	} else if count, at, err = readExceptions(data, at, len(out), enc); err != nil {
+	} else if count, at, err = readExceptions(data, at, n, enc); err != nil {
 		return at, err
 	}
-	if at, err = d.readScaled(out, data, at, enc, p); err != nil {
+	if at, err = d.readScaled(out, data, at, n, enc, p); err != nil {
 		return at, err
 	}
 	if ulp {
-		if d.ints, at, err = d.r.read(d.ints[:0], data, at, len(out), enc); err != nil {
+		if d.ints, at, err = d.r.readFirst(d.ints[:0], data, at, n, len(out), enc); err != nil {
 			return at, err
 		}
 		for i, x := range d.ints[:len(out)] {
@@ -392,21 +395,21 @@ func (d *Decoder) readDecimal(out []float64, data []byte, at int, enc Encoding, 
 	return at, nil
 }
 
-// readScaled reads a column of integers to out, each divided by p. Of runs it
-// divides each value once.
-func (d *Decoder) readScaled(out []float64, data []byte, at int, enc Encoding, p float64) (next int, err error) {
+// readScaled reads the first of a column of n integers to out, each divided by p. Of
+// runs it divides each value once.
+func (d *Decoder) readScaled(out []float64, data []byte, at, n int, enc Encoding, p float64) (next int, err error) {
 	form := formRunList - 1
 	if at < len(data) && data[at]&predMask == predOther {
 		form = int(data[at] >> 2)
 	}
 	if form != formRunList && form != formRunMap {
-		d.ints, next, err = d.r.read(d.ints[:0], data, at, len(out), enc)
+		d.ints, next, err = d.r.readFirst(d.ints[:0], data, at, n, len(out), enc)
 		if err == nil {
 			scale(out, d.ints, p)
 		}
 		return next, err
 	}
-	bitmap, next, err := d.r.readRuns(data, at, len(out), uint(form), enc)
+	bitmap, next, err := d.r.readRuns(data, at, n, uint(form), enc)
 	if err != nil {
 		return at, err
 	}
