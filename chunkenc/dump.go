@@ -144,6 +144,10 @@ func (p *dumper) bytes(name string, n int, format string, args ...any) []byte {
 
 // ints prints a column of n integers.
 func (p *dumper) ints(name string, n int) {
+	if p.h.enc == EncRaw {
+		p.bytes(name, 8*n, "")
+		return
+	}
 	if p.err != nil || p.at >= len(p.data) {
 		p.fail("%s cut short", name)
 		return
@@ -245,7 +249,7 @@ func (p *dumper) values() {
 		p.float("value[0]", binary.BigEndian)
 		p.bytes("XOR bits", next-start-8, "")
 	case scheme == schemePlain:
-		p.bytes("columns", len(p.data)-p.at, "")
+		p.bytes("values", 8*p.h.n, "")
 	case scheme >= schemeDecimal:
 		p.exceptions()
 		p.ints("decimals", p.h.n)

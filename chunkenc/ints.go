@@ -394,8 +394,12 @@ func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or u
 		cost = spread(raw[:k])
 	}
 	if slope != 0 {
-		// The slope and its field cost about 16 bits.
-		if c := spread(linear[:k]) + 16*k/n; c < cost {
+		// The slope costs about 16 bits, but where all is on the line there are no blocks.
+		c := spread(linear[:k])
+		if c > 0 {
+			c += 16 * k / n
+		}
+		if c < cost {
 			cost, pred = c, predLinear
 		}
 	}
