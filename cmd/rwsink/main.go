@@ -1,4 +1,56 @@
-// Command rwsink is the receiver.
 package main
 
-func main() {}
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
+	"github.com/prometheus/common/version"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "rwsink:", err)
+		os.Exit(1)
+	}
+}
+
+// run parses the command line and runs its command.
+func run(args []string, stdout, stderr io.Writer) error {
+	app := kingpin.New("rwsink", "A Prometheus remote-write receiver that takes samples in any order.")
+	app.HelpFlag.Short('h')
+	app.UsageWriter(stdout)
+	log := promslog.Config{Writer: stderr}
+	promslogflag.AddFlags(app, &log)
+
+	serveCmd := app.Command("serve", "Receive and serve. The default.").Default()
+	cfg := serveFlags(serveCmd)
+
+	dumpCmd := app.Command("dump", "Print one of rwsink's files, field by field.")
+	dumpFile := dumpCmd.Arg("file", "A segment of the log.").Required().ExistingFile()
+
+	probeCmd := app.Command("probe", "Ask a running rwsink whether it is ready: the health check of an image that holds nothing else.")
+	probeURL := probeCmd.Arg("url", "What to get.").Default("http://127.0.0.1:9201/-/ready").String()
+
+	versionCmd := app.Command("version", "Print the version.")
+
+	cmd, err := app.Parse(args)
+	if err != nil {
+		return err
+	}
+	switch cmd {
+	case serveCmd.FullCommand():
+		return serve(cfg, promslog.New(&log))
+	case dumpCmd.FullCommand():
+		return dump(stdout, *dumpFile)
+	case probeCmd.FullCommand():
+		return probe(stdout, *probeURL)
+	case versionCmd.FullCommand():
+		_, err := fmt.Fprintln(stdout, version.Print("rwsink"))
+		return err
+	}
+	panic("BUG: command " + cmd + " is not wired")
+}

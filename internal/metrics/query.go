@@ -1,9 +1,68 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Query are the metrics of package query.
-type Query struct{}
+type Query struct {
+	InFlight prometheus.Gauge       // reads that hold a slot
+	Waiting  prometheus.Gauge       // reads that wait for one
+	Refused  *prometheus.CounterVec // reads that got no reply, by reason
+	Aborted  *prometheus.CounterVec // replies broken off after their first byte, by mode
+	Split    prometheus.Counter     // series sent in several frames
+	Samples  ReadMode               // SAMPLES
+	Chunks   ReadMode               // STREAMED_XOR_CHUNKS
+}
+
+// ReadMode are the metrics of one response type of remote read.
+type ReadMode struct {
+	Name     string              // the value of the label mode
+	Duration prometheus.Observer // seconds from the slot to the last byte, waiting excluded
+	Samples  prometheus.Counter  // samples sent; a histogram is one
+	Series   prometheus.Counter  // series sent
+	Bytes    prometheus.Counter  // bytes of body sent
+}
 
 // NewQuery registers them; reg may be nil.
-func NewQuery(reg prometheus.Registerer) *Query { return &Query{} }
+func NewQuery(reg prometheus.Registerer) *Query {
+	f := promauto.With(reg)
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	}
+	duration := f.NewHistogramVec(prometheus.HistogramOpts{
+		Name:                        "rwsink_read_duration_seconds",
+		Help:                        "Time a remote read took from its slot to the last byte of its reply.",
+		Buckets:                     prometheus.ExponentialBuckets(0.001, 4, 9),
+		NativeHistogramBucketFactor: 1.1,
+	}, []string{"mode"})
+	samples := vec("rwsink_read_samples_total", "Samples sent by remote read; a histogram is one.", "mode")
+	series := vec("rwsink_read_series_total", "Series sent by remote read.", "mode")
+	bytes := vec("rwsink_read_bytes_total", "Bytes of reply bodies sent by remote read.", "mode")
+	q := &Query{
+		InFlight: gauge("rwsink_read_in_flight", "Remote reads being served."),
+		Waiting:  gauge("rwsink_read_waiting", "Remote reads waiting for a slot."),
+		Refused:  vec("rwsink_read_refused_total", "Remote reads that got no reply, by reason.", "reason"),
+		Aborted:  vec("rwsink_read_aborted_total", "Remote read replies broken off after their first byte.", "mode"),
+		Split: f.NewCounter(prometheus.CounterOpts{
+			Name: "rwsink_read_split_series_total",
+			Help: "Series sent in several frames because they did not fit one.",
+		}),
+	}
+	mode := func(name string) ReadMode {
+		q.Aborted.WithLabelValues(name)
+		return ReadMode{
+			Name:     name,
+			Duration: duration.WithLabelValues(name),
+			Samples:  samples.WithLabelValues(name),
+			Series:   series.WithLabelValues(name),
+			Bytes:    bytes.WithLabelValues(name),
+		}
+	}
+	q.Samples, q.Chunks = mode("samples"), mode("streamed_xor_chunks")
+	return q
+}

@@ -1,9 +1,9 @@
-// Package vfs is the file seam of what rwsink keeps on disk: the few operations
-// that the log and the store make, so that crash and fault sweeps run in memory
-// (package memfs) with the same code that runs on a disk (OS).
 package vfs
 
-import "io"
+import (
+	"fmt"
+	"io"
+)
 
 // File is an open file. Write appends at the end of what was written.
 type File interface {
@@ -24,7 +24,23 @@ type FS interface {
 	// Open opens an existing file for reading and appending.
 	Open(name string) (File, error)
 	ReadDir(dir string) (names []string, err error) // sorted
+	// Rename renames a file or directory; an existing file of the new name is replaced in one step.
 	Rename(from, to string) error
+	// Remove removes a file or an empty directory.
 	Remove(name string) error
 	SyncDir(dir string) error
 }
+
+// CorruptError says that a file does not hold what it must: where, and in Err
+// what was got and what was wanted.
+type CorruptError struct {
+	Path   string
+	Offset int64 // bytes from the start of the file
+	Err    error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s: offset %d: %v", e.Path, e.Offset, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/query"
+	"github.com/rwsink/rwsink/wal"
+)
+
+func parse(t *testing.T, args ...string) (*config, error) {
+	t.Helper()
+	app := kingpin.New("rwsink", "").Terminate(func(int) { t.Fatal("the parser ends the process") })
+	app.UsageWriter(&bytes.Buffer{})
+	c := serveFlags(app.Command("serve", "").Default())
+	app.Command("version", "")
+	_, err := app.Parse(args)
+	return c, err
+}
+
+func TestFlagDefaults(t *testing.T) {
+	for _, args := range [][]string{nil, {"serve"}} {
+		c, err := parse(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := *c.web.WebListenAddresses; len(got) != 1 || got[0] != ":9201" {
+			t.Errorf("listen addresses %q", got)
+		}
+		for _, tc := range []struct {
+			name      string
+			got, want any
+		}{
+			{"path", c.storage.path, "data"},
+			{"retention", time.Duration(c.storage.retention), 15 * 24 * time.Hour},
+			{"block duration", time.Duration(c.storage.blockDuration), 2 * time.Hour},
+			{"sync", c.storage.syncPolicy(), wal.SyncAlways},
+			{"encoding", c.storage.floatEncoding(), chunkenc.EncDelta},
+			{"chunk samples", c.storage.chunkSamples, uint(240)},
+			{"exemplars", c.storage.exemplars, uint(100000)},
+			{"trust clock", c.storage.trustClock, false},
+			{"window", c.window, window(-1)},
+			{"max future", time.Duration(c.limits.maxFuture), 10 * time.Minute},
+			{"body", c.limits.body, size(32 << 20)},
+			{"decoded", c.limits.decoded, size(32 << 20)},
+			{"in flight", c.limits.inFlight, uint(256)},
+			{"series", c.limits.series, uint(0)},
+			{"labels", c.limits.labels, uint(256)},
+			{"memory", c.limits.maxMemory, size(0)},
+			{"refused status", c.write.refusedStatus, "400"},
+			{"sample limit", c.read.sampleLimit, uint(50_000_000)},
+			{"concurrent reads", c.read.concurrency, uint(10)},
+			{"frame", c.read.maxFrameBytes, size(query.DefaultMaxFrameBytes)},
+			{"external labels", c.externalLabels.labels().Len(), 0},
+		} {
+			if tc.got != tc.want {
+				t.Errorf("%q: %s is %v, want %v", args, tc.name, tc.got, tc.want)
+			}
+		}
+	}
+}
+
+func TestFlagValues(t *testing.T) {
+	c, err := parse(t, "--ooo.window=90m", "--storage.retention.time=0", "--limits.body=1MiB", "--limits.max-memory=2GiB",
+		"--storage.wal-sync=never", "--storage.chunk-encoding=raw", "--limits.decoded=77",
+		"--external-label=b=2", "--external-label=a=x=y", "--web.listen-address=127.0.0.1:1", "--web.listen-address=127.0.0.1:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.window != window(90*time.Minute) || c.storage.retention != 0 || c.limits.body != 1<<20 || c.limits.decoded != 77 || c.limits.maxMemory != 2<<30 {
+		t.Errorf("%+v", c)
+	}
+	if c.storage.syncPolicy() != wal.SyncNever || c.storage.floatEncoding() != chunkenc.EncRaw {
+		t.Errorf("%+v", c.storage)
+	}
+	if want := labels.FromStrings("a", "x=y", "b", "2"); !labels.Equal(c.externalLabels.labels(), want) {
+		t.Errorf("external labels %v, want %v", c.externalLabels.labels(), want)
+	}
+	if got := *c.web.WebListenAddresses; len(got) != 2 {
+		t.Errorf("addresses %q", got)
+	}
+}
+
+func TestFlagErrors(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--ooo.window=soon":             "'retention'",
+		"--ooo.window=-1m":              "'retention'",
+		"--external-label=a":            "name=value",
+		"--external-label==v":           "not a label name",
+		"--external-label=a=":           "not a label value",
+		"--external-label=a=\xff":       "not a label value",
+		"--limits.body=-1":              "32MiB",
+		"--limits.body=-1MiB":           "32MiB",
+		"--limits.body=much":            "32MiB",
+		"--limits.series=-1":            "-1",
+		"--storage.wal-sync=sometimes":  "wal-sync",
+		"--write.refused-status=500":    "refused-status",
+		"--storage.retention.time=-15d": "duration",
+		"--no-such-flag":                "unknown",
+	} {
+		if _, err := parse(t, arg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", arg, err, want)
+		}
+	}
+	if _, err := parse(t, "--external-label=a=1", "--external-label=a=2"); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("a label given twice: %v", err)
+	}
+}
+
+func TestRelabelFile(t *testing.T) {
+	if rules, err := loadRelabel(""); err != nil || len(rules) != 0 {
+		t.Fatalf("no file: %v, %v", rules, err)
+	}
+	for _, tc := range []struct{ name, text, want string }{
+		{"empty", "", ""},
+		{"one rule", "- source_labels: [a]\n  regex: x|y\n  action: drop\n", ""},
+		{"unknown field", "- source_label: [a]\n  action: drop\n", "source_label"},
+		{"unknown action", "- action: dorp\n", "dorp"},
+		{"bad regex", "- source_labels: [a]\n  regex: '('\n  action: drop\n", "missing closing"},
+		{"no target", "- source_labels: [a]\n  action: replace\n", "rule 1: "},
+		{"a rule of nothing", "- action: drop\n  source_labels: [a]\n-\n", "rule 2 is empty"},
+		{"not a list", "rules: []\n", "cannot unmarshal"},
+		{"not YAML", "\t{", "yaml"},
+	} {
+		file := filepath.Join(t.TempDir(), "relabel.yml")
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := loadRelabel(file)
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%s: %v", tc.name, err)
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), file)):
+			t.Errorf("%s: error %v, want one with %q and the file's name", tc.name, err, tc.want)
+		}
+	}
+	if _, err := loadRelabel(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a file that is not there gives no error")
+	}
+}
+
+// TestReadmeListsFlags holds the table of flags in the README to the flags there are.
+func TestReadmeListsFlags(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := kingpin.New("rwsink", "")
+	cmd := app.Command("serve", "").Default()
+	serveFlags(cmd)
+	promslogflag.AddFlags(app, &promslog.Config{})
+	listed := 0
+	for _, f := range append(cmd.Model().Flags, app.Model().Flags...) {
+		if f.Name == "help" || f.Hidden {
+			continue
+		}
+		listed++
+		row := "\n| `--" + f.Name + "` | "
+		if d := strings.Join(f.Default, ""); d != "" && f.Name != "limits.max-memory" {
+			row += "`" + d + "` |"
+		}
+		if !strings.Contains(string(page), row) {
+			t.Errorf("README has no row %q", row)
+		}
+	}
+	if n := strings.Count(string(page), "\n| `--"); n != listed {
+		t.Errorf("README lists %d flags, there are %d", n, listed)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// endpoints is the page at /.
+const endpoints = `rwsink
+
+POST /api/v1/write   Prometheus remote write 1.0 and 2.0
+POST /api/v1/read    Prometheus remote read, sampled or streamed
+GET  /metrics        metrics of this process
+GET  /-/healthy      200 while the process serves
+GET  /-/ready        200 when writes and reads are taken, else 503 and why
+`
+
+// routes are the handlers by path.
+type routes struct {
+	write, read http.Handler
+	ready       func() error // nil, or why not
+	registry    *prometheus.Registry
+}
+
+// mux says which handler answers which path; write and read judge methods
+// themselves. A GET pattern answers HEAD too.
+func (r routes) mux() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/api/v1/write", r.write)
+	mux.Handle("/api/v1/read", r.read)
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(r.registry,
+		promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{Registry: r.registry})))
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
+		text(w, http.StatusOK, "rwsink is healthy.\n")
+	})
+	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if err := r.ready(); err != nil {
+			text(w, http.StatusServiceUnavailable, fmt.Sprintf("rwsink is not ready: %v\n", err))
+			return
+		}
+		text(w, http.StatusOK, "rwsink is ready.\n")
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		text(w, http.StatusOK, endpoints)
+	})
+	return mux
+}
+
+func text(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}

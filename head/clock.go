@@ -1,0 +1,102 @@
+package head
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// clock judges time by the receiver's own clock, and the clock by what it sees:
+// it is suspect when at start it is more than max-future behind the newest
+// stored sample, or when it has moved against the monotonic clock by more than
+// maxDrift. It is trusted again once that no longer holds.
+type clock struct {
+	accept Accept
+	mono   func() time.Duration // since the start of the process
+	epoch  time.Time            // the wall clock when mono was zero
+	newest int64                // newest stored sample at start, Unix milliseconds
+	stored bool                 // there was one
+	why    atomic.Pointer[string]
+}
+
+// maxDrift is how far the wall clock may move against the monotonic one: far
+// above what slewing does, far below what a wrong date does.
+const maxDrift = time.Minute
+
+func newClock(a Accept) *clock {
+	start := time.Now()
+	return &clock{accept: a, mono: func() time.Duration { return time.Since(start) }, epoch: a.Now()}
+}
+
+// bounds are the accepted times of one group, both ends included, Unix milliseconds.
+type bounds struct {
+	nowMs   int64
+	floor   int64 // in order: what retention reaches
+	late    int64 // late: the out-of-order window, never below floor
+	ceil    int64
+	suspect bool
+}
+
+// narrow says whether the late are bounded more tightly than the others.
+func (w bounds) narrow() bool { return w.late > w.floor }
+
+// bounds reads the clock.
+func (c *clock) bounds() bounds {
+	now := c.accept.Now()
+	b := bounds{nowMs: now.UnixMilli(), floor: math.MinInt64, late: math.MinInt64}
+	if c.accept.Retention > 0 {
+		b.floor = addMs(b.nowMs, -c.accept.Retention)
+		b.late = b.floor
+	}
+	if c.accept.Window >= 0 {
+		b.late = max(b.floor, addMs(b.nowMs, -c.accept.Window))
+	}
+	b.ceil = addMs(b.nowMs, c.accept.MaxFuture)
+	b.suspect = c.judge(now, b.ceil)
+	return b
+}
+
+// judge says whether the clock is suspect now, and keeps why.
+func (c *clock) judge(now time.Time, ceil int64) bool {
+	var why string
+	drift := now.Round(0).Sub(c.epoch.Round(0)) - c.mono()
+	switch {
+	case c.accept.TrustClock:
+	case c.stored && c.newest > ceil:
+		why = fmt.Sprintf("the clock is suspect: it says %s, but the newest stored sample is of %s",
+			now.UTC().Format(time.RFC3339), time.UnixMilli(c.newest).UTC().Format(time.RFC3339))
+	case drift > maxDrift || drift < -maxDrift:
+		why = fmt.Sprintf("the clock is suspect: it moved by %s against the monotonic clock", drift.Round(time.Second))
+	}
+	if why == "" {
+		c.why.Store(nil)
+		return false
+	}
+	c.why.Store(&why)
+	return true
+}
+
+// elapsed returns the milliseconds between two times, 0 when they are in no order.
+func elapsed(from, to int64) int64 {
+	switch d := to - from; {
+	case to <= from:
+		return 0
+	case d < 0:
+		return math.MaxInt64
+	default:
+		return d
+	}
+}
+
+// addMs adds a duration to a time in milliseconds, stopping at the ends of int64.
+func addMs(ms int64, d time.Duration) int64 {
+	sum := ms + d.Milliseconds()
+	if d > 0 && sum < ms {
+		return math.MaxInt64
+	}
+	if d < 0 && sum > ms {
+		return math.MinInt64
+	}
+	return sum
+}

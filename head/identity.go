@@ -1,0 +1,285 @@
+package head
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/zeebo/xxh3"
+)
+
+// Series identity. The same label set is one series however it is written:
+//
+//  1. A request hashes the wire form of a label set into a Key, 128 bits under
+//     a secret seed, and looks it up in the table of wire forms. A hit costs
+//     one shared lock and one map access; nothing is decoded or allocated.
+//  2. A miss decodes the labels, checks and sorts them, relabels them, and
+//     looks for a series with equal labels under a 64-bit hash of them; this
+//     hash only narrows the search, the labels are always compared.
+//  3. None: a series is created. Either way the wire form is remembered.
+//
+// A Key is trusted since nobody outside can make two wire forms collide under
+// a seed that they do not know, and by chance it does not happen. A test that
+// shortens the hashes (hashMask) turns trust off: every look-up then goes the
+// way of step 2.
+
+// Key is the 128-bit hash, under the head's secret seed, of one wire form of a label set.
+type Key struct{ Hi, Lo uint64 }
+
+// Label is one label as it stands on the wire; the bytes are borrowed for the call.
+type Label struct{ Name, Value []byte }
+
+// numShards splits the table of wire forms so that requests rarely meet.
+const numShards = 64
+
+// pageSize is how many references one page of the reference table holds.
+const pageSize = 512
+
+type identity struct {
+	seed     uint64
+	hashMask uint64 // all ones, fewer in tests
+	limits   Limits
+	relabel  []*relabel.Config
+	postings *index.MemPostings
+	count    atomic.Int64 // series
+	shards   [numShards]shard
+
+	mu      sync.RWMutex // guards what follows, and the creation of series
+	byHash  map[uint64]*Series
+	pages   map[uint64]*[pageSize]*Series // by reference
+	lastRef uint64
+}
+
+// shard holds wire forms. A nil series is one that relabelling drops.
+type shard struct {
+	mu      sync.RWMutex
+	byKey   map[Key]*Series
+	dropped int
+}
+
+func newIdentity(o Options) *identity {
+	id := &identity{
+		seed:     rand.Uint64(),
+		hashMask: math.MaxUint64,
+		limits:   o.Limits,
+		relabel:  o.Relabel,
+		postings: index.NewMemPostings(),
+		byHash:   map[uint64]*Series{},
+		pages:    map[uint64]*[pageSize]*Series{},
+	}
+	for i := range id.shards {
+		id.shards[i].byKey = map[Key]*Series{}
+	}
+	return id
+}
+
+// lookup returns the series of a wire form; known is true with a nil series
+// when relabelling drops it.
+func (id *identity) lookup(k Key) (s *Series, known bool) {
+	if id.hashMask != math.MaxUint64 {
+		return nil, false
+	}
+	sh := &id.shards[k.Lo%numShards]
+	sh.mu.RLock()
+	s, known = sh.byKey[k]
+	sh.mu.RUnlock()
+	return s, known
+}
+
+// remember notes a wire form of s, or of something dropped when s is nil. Called under id.mu.
+func (id *identity) remember(k Key, s *Series) {
+	if s != nil && (len(s.keys) >= maxAliases || slices.Contains(s.keys, k)) {
+		return
+	}
+	sh := &id.shards[k.Lo%numShards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s == nil {
+		if sh.dropped++; sh.dropped > maxDroppedKeys {
+			maps.DeleteFunc(sh.byKey, func(_ Key, s *Series) bool { return s == nil })
+			sh.dropped = 1
+		}
+	} else {
+		s.keys = append(s.keys, k)
+	}
+	sh.byKey[k] = s
+}
+
+// resolve finds or creates the series of the labels and remembers k; a nil
+// series without an error is one that relabelling drops.
+func (id *identity) resolve(k Key, wire []Label) (*Series, error) {
+	ls, err := id.canonical(wire)
+	if err != nil {
+		return nil, err
+	}
+	keep := true
+	if len(id.relabel) > 0 {
+		if ls, keep, err = id.relabelled(ls); err != nil {
+			return nil, err
+		}
+	}
+	hash := id.hash(ls)
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if !keep {
+		id.remember(k, nil)
+		return nil, nil
+	}
+	s := id.find(hash, ls)
+	if s == nil {
+		if n := id.limits.Series; n > 0 && id.count.Load() >= int64(n) {
+			return nil, &Refusal{
+				Reason: ReasonSeriesLimit,
+				Detail: fmt.Sprintf("the limit of %d series is reached", n),
+				Series: seriesText(ls),
+			}
+		}
+		s = id.create(hash, ls, id.lastRef+1)
+	}
+	id.remember(k, s)
+	return s, nil
+}
+
+// restore finds or creates the series that the log knows under ref.
+func (id *identity) restore(ref uint64, ls labels.Labels) *Series {
+	hash := id.hash(ls)
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	s := id.find(hash, ls)
+	if s == nil {
+		return id.create(hash, ls, ref)
+	}
+	if ref != s.ref && !slices.Contains(s.also, ref) {
+		s.also = append(s.also, ref)
+		id.setRef(ref, s)
+	}
+	return s
+}
+
+func (id *identity) find(hash uint64, ls labels.Labels) *Series {
+	for s := id.byHash[hash]; s != nil; s = s.next {
+		if labels.Equal(s.labels, ls) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (id *identity) create(hash uint64, ls labels.Labels, ref uint64) *Series {
+	s := &Series{labels: ls, ref: ref, next: id.byHash[hash]}
+	id.byHash[hash] = s
+	id.setRef(ref, s)
+	id.count.Add(1)
+	id.postings.Add(storage.SeriesRef(ref), ls)
+	return s
+}
+
+// setRef names s by ref too: a log can know one label set under two references.
+func (id *identity) setRef(ref uint64, s *Series) {
+	page := id.pages[ref/pageSize]
+	if page == nil {
+		page = new([pageSize]*Series)
+		id.pages[ref/pageSize] = page
+	}
+	page[ref%pageSize] = s
+	id.lastRef = max(id.lastRef, ref)
+}
+
+// byRef returns the series that the log or the postings know under ref, or nil.
+func (id *identity) byRef(ref uint64) *Series {
+	id.mu.RLock()
+	defer id.mu.RUnlock()
+	if page := id.pages[ref/pageSize]; page != nil {
+		return page[ref%pageSize]
+	}
+	return nil
+}
+
+func (id *identity) hash(ls labels.Labels) uint64 {
+	var buf [1024]byte
+	return xxh3.HashSeed(ls.Bytes(buf[:0]), id.seed) & id.hashMask
+}
+
+// canonical checks wire labels and returns them sorted, without empty values.
+func (id *identity) canonical(wire []Label) (labels.Labels, error) {
+	refuse := func(reason, format string, args ...any) (labels.Labels, error) {
+		return labels.EmptyLabels(), &Refusal{
+			Reason: reason, Detail: fmt.Sprintf(format, args...), Series: FormatLabels(wire),
+		}
+	}
+	if len(wire) > id.limits.Labels {
+		return refuse(ReasonLabelLimit, "%d labels, the limit is %d", len(wire), id.limits.Labels)
+	}
+	sorted := slices.SortedFunc(slices.Values(wire), func(a, b Label) int { return bytes.Compare(a.Name, b.Name) })
+	size, named := 0, false
+	builder := labels.NewScratchBuilder(len(wire))
+	for i, l := range sorted {
+		size += len(l.Name) + len(l.Value)
+		switch {
+		case len(l.Name) == 0:
+			return refuse(ReasonLabelName, "a label name is empty")
+		case !utf8.Valid(l.Name):
+			return refuse(ReasonLabelUTF8, "label name %q is not valid UTF-8", clip(l.Name))
+		case !utf8.Valid(l.Value):
+			return refuse(ReasonLabelUTF8, "the value of label %q is not valid UTF-8", clip(l.Name))
+		case i > 0 && bytes.Equal(l.Name, sorted[i-1].Name):
+			return refuse(ReasonDuplicateLabel, "label name %q is given twice", clip(l.Name))
+		case size > id.limits.LabelBytes:
+			return refuse(ReasonLabelLimit, "more than %d bytes of labels", id.limits.LabelBytes)
+		}
+		if len(l.Value) > 0 {
+			named = named || string(l.Name) == labels.MetricName
+			builder.Add(string(l.Name), string(l.Value))
+		}
+	}
+	if !named {
+		return refuse(ReasonNoMetricName, "the label __name__ is missing or empty")
+	}
+	return builder.Labels(), nil
+}
+
+// relabelled applies the relabel file; keep is false when it drops the series.
+func (id *identity) relabelled(ls labels.Labels) (out labels.Labels, keep bool, err error) {
+	builder := labels.NewBuilder(ls)
+	keep = relabel.ProcessBuilder(builder, id.relabel...)
+	out = builder.Labels()
+	switch {
+	case !keep:
+	case out.Get(labels.MetricName) == "":
+		err = &Refusal{Reason: ReasonNoMetricName, Detail: "relabelling left no label __name__", Series: seriesText(ls)}
+	case nameless(out):
+		err = &Refusal{Reason: ReasonLabelName, Detail: "relabelling made a label without a name", Series: seriesText(ls)}
+	}
+	return out, keep, err
+}
+
+// nameless says whether a label has an empty name.
+func nameless(ls labels.Labels) (found bool) {
+	ls.Range(func(l labels.Label) { found = found || l.Name == "" })
+	return found
+}
+
+// all returns the series that match, in no order.
+func (id *identity) all(ctx context.Context, p index.Postings) ([]*Series, error) {
+	var out []*Series
+	for p.Next() {
+		if len(out)%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if s := id.byRef(uint64(p.At())); s != nil {
+			out = append(out, s)
+		}
+	}
+	return out, p.Err()
+}

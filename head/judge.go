@@ -1,0 +1,275 @@
+package head
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/rwsink/rwsink/wal/record"
+)
+
+// judge decides what of a batch is accepted. It takes out what is not, names
+// it in the result, and counts what stays as written. Only the committer
+// calls it, in log order.
+//
+// With the default window the bounds of time alone decide. A narrower window
+// depends on what the series holds: then the samples of a series are judged
+// in order of time (stably, floats before histograms), so that the order
+// inside a request loses nothing. While the clock is suspect a batch that
+// would fail by time is refused for now, whole.
+func (c *committer) judge(b *Batch, w bounds) error {
+	if w.narrow() {
+		c.judgeLate(b, w)
+	} else {
+		c.judgeFloats(b, w)
+		c.judgeHistograms(b, w)
+	}
+	if w.suspect && b.result.Refused.anyOf(ReasonTooOld, ReasonTooLate, ReasonTooNew) {
+		return ErrClockSuspect
+	}
+	c.judgeExemplars(b)
+	c.judgeMetadata(b)
+	b.result.Samples += len(b.times)
+	b.result.Histograms += len(b.hists)
+	b.result.Exemplars += len(b.exemplars)
+	return nil
+}
+
+func (c *committer) judgeFloats(b *Batch, w bounds) {
+	keep := c.keep[:0]
+	refused := false
+	for i, t := range b.times {
+		ok := t >= w.floor && t <= w.ceil
+		if !ok {
+			refused = true
+			c.refuseTime(b, ItemSample, b.series[i], t, w.floor, w.ceil, ReasonTooOld, func() string {
+				return FormatFloat(b.values[i])
+			})
+		}
+		keep = append(keep, ok)
+	}
+	c.keep = keep
+	if refused {
+		b.keepFloats(keep)
+	}
+}
+
+func (c *committer) judgeHistograms(b *Batch, w bounds) {
+	b.hists = slices.DeleteFunc(b.hists, func(h histSample) bool {
+		if h.t >= w.floor && h.t <= w.ceil {
+			return false
+		}
+		c.refuseTime(b, ItemHistogram, h.series, h.t, w.floor, w.ceil, ReasonTooOld, h.text)
+		return true
+	})
+}
+
+// refuseTime notes a sample outside the bounds; value is asked only for the first of a reason.
+func (c *committer) refuseTime(b *Batch, item Item, s *Series, t, floor, ceil int64, reason string, value func() string) {
+	detail := "older than " + strconv.FormatInt(floor, 10)
+	if t > ceil {
+		reason, detail = ReasonTooNew, "newer than "+strconv.FormatInt(ceil, 10)
+	}
+	if b.result.Refused.Count(item, reason) {
+		return
+	}
+	b.result.Refused.Add(1, &Refusal{
+		Item: item, Reason: reason, Detail: detail, Series: seriesText(s.labels), T: t, Value: value(),
+	})
+}
+
+// text writes a histogram for an answer.
+func (h histSample) text() string {
+	if h.fh != nil {
+		return fmt.Sprintf("histogram{count:%g, sum:%g}", h.fh.Count, h.fh.Sum)
+	}
+	return fmt.Sprintf("histogram{count:%d, sum:%g}", h.h.Count, h.h.Sum)
+}
+
+// judged is one sample of a batch in the order of judgement.
+type judged struct {
+	series *Series
+	t      int64
+	hist   bool
+	index  int
+}
+
+// judgeLate judges under a window narrower than retention.
+func (c *committer) judgeLate(b *Batch, w bounds) {
+	list := c.order[:0]
+	for i, s := range b.series {
+		list = append(list, judged{s, b.times[i], false, i})
+	}
+	for i, h := range b.hists {
+		list = append(list, judged{h.series, h.t, true, i})
+	}
+	slices.SortStableFunc(list, func(a, b judged) int {
+		return cmp.Or(cmp.Compare(a.series.ref, b.series.ref), cmp.Compare(a.t, b.t))
+	})
+	keepFloat := append(c.keep[:0], make([]bool, len(b.times))...)
+	keepHist := make([]bool, len(b.hists))
+	var f findings
+	for _, j := range list {
+		if j.series != f.series {
+			f = findings{series: j.series, newest: j.series.newest, seen: j.series.seen}
+		}
+		ok := c.judgeOne(b, &f, j, w)
+		if j.hist {
+			keepHist[j.index] = ok
+		} else {
+			keepFloat[j.index] = ok
+		}
+	}
+	b.keepFloats(keepFloat)
+	n := 0
+	for i, ok := range keepHist {
+		if ok {
+			b.hists[n] = b.hists[i]
+			n++
+		}
+	}
+	b.hists = b.hists[:n]
+	clear(list)
+	c.order, c.keep = list, keepFloat
+}
+
+// findings is what the samples of one series in one batch have come to so far.
+type findings struct {
+	series *Series
+	newest int64  // of the series, once what was kept is applied
+	seen   bool   // newest says something
+	stands bool   // last says something
+	last   judged // the last sample that was kept, or is held already
+}
+
+// judgeOne says whether to keep a sample, in the order of judgement.
+func (c *committer) judgeOne(b *Batch, f *findings, j judged, w bounds) bool {
+	if f.stands && c.same(b, f.last, j) {
+		b.countHeld(j)
+		return false
+	}
+	late := f.seen && j.t <= f.newest
+	floor, reason := w.floor, ReasonTooOld
+	if late && j.t >= w.floor {
+		floor, reason = w.late, ReasonTooLate
+	}
+	if j.t >= floor && j.t <= w.ceil {
+		if !late {
+			f.newest, f.seen = j.t, true
+		}
+		f.last, f.stands = j, true
+		return true
+	}
+	if reason == ReasonTooLate && j.t <= w.ceil && c.holds(j.series, b.sampleOf(j)) {
+		b.countHeld(j)
+		f.last, f.stands = j, true
+		return false
+	}
+	item, value := ItemSample, func() string { return FormatFloat(b.values[j.index]) }
+	if j.hist {
+		item, value = ItemHistogram, b.hists[j.index].text
+	}
+	c.refuseTime(b, item, j.series, j.t, floor, w.ceil, reason, value)
+	return false
+}
+
+// same says whether two samples of a batch are the same sample sent twice.
+func (c *committer) same(b *Batch, x, y judged) bool {
+	if x.series != y.series || x.t != y.t || x.hist != y.hist {
+		return false
+	}
+	c.probe.Reset()
+	b.sampleOf(x).addTo(&c.probe)
+	b.sampleOf(y).addTo(&c.probe)
+	_, stats := c.merger.Merge(nil, &c.probe)
+	return stats.Duplicates == 1
+}
+
+// sampleOf returns a judged sample.
+func (b *Batch) sampleOf(j judged) *sample {
+	if j.hist {
+		return &b.hists[j.index].sample
+	}
+	return &sample{t: j.t, st: b.start(j.index), v: b.values[j.index]}
+}
+
+// countHeld counts a sample that is there already as written.
+func (b *Batch) countHeld(j judged) {
+	if j.hist {
+		b.result.Histograms++
+	} else {
+		b.result.Samples++
+	}
+}
+
+// judgeExemplars sorts the exemplars by time and value, keeps those that the
+// ring will take, and counts those it holds.
+func (c *committer) judgeExemplars(b *Batch) {
+	if len(b.exemplars) == 0 {
+		return
+	}
+	slices.SortStableFunc(b.exemplars, func(a, b batchExemplar) int {
+		return cmp.Or(cmp.Compare(a.Ts, b.Ts), cmp.Compare(a.Value, b.Value))
+	})
+	b.exemplars = slices.DeleteFunc(b.exemplars, func(e batchExemplar) bool {
+		err := c.head.exemplars.ValidateExemplar(e.series.labels, e.Exemplar)
+		if err == nil {
+			return false
+		}
+		if errors.Is(err, storage.ErrDuplicateExemplar) {
+			b.result.Exemplars++
+			return true
+		}
+		b.result.Refused.Add(1, &Refusal{
+			Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
+			Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
+		})
+		return true
+	})
+}
+
+func exemplarReason(err error) string {
+	switch {
+	case errors.Is(err, storage.ErrOutOfOrderExemplar):
+		return ReasonExemplarOrder
+	case errors.Is(err, storage.ErrExemplarsDisabled):
+		return ReasonExemplarsOff
+	default:
+		return ReasonExemplar
+	}
+}
+
+// judgeMetadata keeps the last entry of each family and drops what is known by
+// now and what the table has no room for.
+func (c *committer) judgeMetadata(b *Batch) {
+	if len(b.metadata) == 0 {
+		return
+	}
+	last := make(map[string]int, len(b.metadata))
+	for i := range b.metadata {
+		last[b.metadata[i].Family] = i
+	}
+	table := &c.head.metadata
+	i, pending := -1, 0
+	b.metadata = slices.DeleteFunc(b.metadata, func(m record.Metadata) bool {
+		if i++; last[m.Family] != i {
+			return true
+		}
+		if table.knows(m.Family, m.Type, m.Unit, m.Help) {
+			return true
+		}
+		if !table.room(m.Family, pending) {
+			b.result.Refused.Add(1, &Refusal{
+				Item: ItemMetadata, Reason: ReasonMetadataLimit, Series: truncate(m.Family),
+				Detail: fmt.Sprintf("the table holds %d families", maxFamilies),
+			})
+			return true
+		}
+		pending++
+		return false
+	})
+}

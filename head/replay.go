@@ -1,0 +1,125 @@
+package head
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/prometheus/model/exemplar"
+
+	"github.com/rwsink/rwsink/wal"
+	"github.com/rwsink/rwsink/wal/record"
+)
+
+// Replay reads the log into the head and then takes writes. It logs its
+// progress and ends early, with ctx's error, when ctx ends.
+//
+// It applies each frame as the committer did, without judging: what was
+// acknowledged stays, whatever the flags say now. Frames whose series nobody
+// named (the record was lost in a damaged stretch) are counted and logged.
+func (h *Head) Replay(ctx context.Context) error {
+	r := replayer{head: h, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
+	r.committer.nowMs = h.clock.bounds().nowMs
+	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return r.frame(f)
+	})
+	if err != nil {
+		return fmt.Errorf("replay of the log: %w", err)
+	}
+	if r.newest.seen {
+		h.clock.newest, h.clock.stored = r.newest.t, true
+	}
+	r.committer.suspect = h.clock.bounds().suspect
+	level := h.log.Info
+	if len(rec.Lost) > 0 || r.unnamed > 0 {
+		level = h.log.Error
+	}
+	level("the log is replayed", "frames", rec.Frames, "bytes", rec.Bytes, "samples", r.samples,
+		"series", h.identity.count.Load(), "torn_tail_bytes", rec.TornTail, "set_aside", rec.SetAside,
+		"lost", rec.Lost, "samples_without_series", r.unnamed, "took", time.Since(r.started).Round(time.Millisecond))
+	if why := h.Notice(); why != "" {
+		h.log.Error(why)
+	}
+	h.options.Metrics.Unnamed.Add(float64(r.unnamed))
+	r.committer.forget()
+	r.committer.report()
+	h.start(r.committer)
+	return nil
+}
+
+// progressEvery is how often a long replay says how far it is.
+const progressEvery = 5 * time.Second
+
+type replayer struct {
+	head      *Head
+	committer *committer
+	batch     record.Batch
+	samples   int
+	unnamed   int
+	newest    struct {
+		t    int64
+		seen bool
+	}
+	started, reported time.Time
+}
+
+func (r *replayer) progress(done, total int64) {
+	if now := time.Now(); now.Sub(r.reported) >= progressEvery {
+		r.reported = now
+		r.head.log.Info("replaying the log", "done_bytes", done, "total_bytes", total,
+			"percent", 100*done/max(1, total))
+	}
+}
+
+// frame applies one frame.
+func (r *replayer) frame(f wal.Frame) error {
+	b := &r.batch
+	if err := record.Decode(b, f.Payload); err != nil {
+		return fmt.Errorf("frame %d of segment %d: %w", f.LSN, f.Segment, err)
+	}
+	id := r.head.identity
+	for _, s := range b.Series {
+		id.restore(s.Ref, s.Labels)
+	}
+	r.head.mu.Lock()
+	for i, ref := range b.Floats.Ref {
+		x := sample{t: b.Floats.T[i], v: b.Floats.V[i]}
+		if len(b.Floats.ST) > 0 {
+			x.st = b.Floats.ST[i]
+		}
+		r.apply(ref, f.LSN, &x)
+	}
+	for i := range b.Histograms {
+		s := &b.Histograms[i]
+		r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
+	}
+	r.head.mu.Unlock()
+	for i := range b.Exemplars {
+		r.exemplar(&b.Exemplars[i])
+	}
+	r.head.metadata.apply(b.Metadata)
+	return nil
+}
+
+func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
+	s := r.head.identity.byRef(ref)
+	if s == nil {
+		r.unnamed++
+		return
+	}
+	r.samples++
+	if !r.newest.seen || x.t > r.newest.t {
+		r.newest.t, r.newest.seen = x.t, true
+	}
+	r.committer.place(s, lsn, x)
+}
+
+// exemplar restores one; what the ring refuses now it refused then.
+func (r *replayer) exemplar(e *record.Exemplar) {
+	if s := r.head.identity.byRef(e.Ref); s != nil {
+		_ = r.head.exemplars.AddExemplar(s.labels, exemplar.Exemplar{Labels: e.Labels, Value: e.V, Ts: e.T, HasTs: true})
+	}
+}

@@ -1,0 +1,222 @@
+package head
+
+import (
+	"context"
+	"sort"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/index"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/ooo"
+)
+
+// View is an immutable list of the head's containers. It holds every batch
+// whose Commit returned before the view was taken, and may show later ones.
+type View struct {
+	head *Head
+	list *containerList
+}
+
+// View returns a view of what is there now.
+func (h *Head) View() *View { return &View{head: h, list: h.containers.Load()} }
+
+// Select returns, in no order, the series that match all matchers and have a
+// container with samples of theirs that overlaps [mint, maxt]. A matcher on a
+// label that a series does not have sees an empty value. No matchers: none.
+func (v *View) Select(ctx context.Context, mint, maxt int64, ms ...*labels.Matcher) ([]*Series, error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
+	p, err := tsdb.PostingsForMatchers(ctx, postingsReader{postings: v.head.identity.postings}, ms...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := v.head.identity.all(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	v.head.mu.RLock()
+	defer v.head.mu.RUnlock()
+	n := 0
+	for _, s := range all {
+		if v.has(s, mint, maxt) {
+			all[n] = s
+			n++
+		}
+	}
+	return all[:n], nil
+}
+
+func (v *View) has(s *Series, mint, maxt int64) bool {
+	for _, c := range v.list.overlapping(mint, maxt) {
+		if c.has(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// postingsReader lets Prometheus's matcher resolution read the head's postings;
+// it calls none of the methods that are not here.
+type postingsReader struct {
+	tsdb.IndexReader
+	postings *index.MemPostings
+}
+
+func (r postingsReader) Postings(ctx context.Context, name string, values ...string) (index.Postings, error) {
+	return r.postings.Postings(ctx, name, values...), nil
+}
+
+func (r postingsReader) PostingsForLabelMatching(ctx context.Context, name string, match func(string) bool) index.Postings {
+	return r.postings.PostingsForLabelMatching(ctx, name, match)
+}
+
+func (r postingsReader) PostingsForAllLabelValues(ctx context.Context, name string) index.Postings {
+	return r.postings.PostingsForAllLabelValues(ctx, name)
+}
+
+func (r postingsReader) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, _ ...*labels.Matcher) ([]string, error) {
+	return r.postings.LabelValues(ctx, name, hints), nil
+}
+
+// Reader reads series of a view. It holds scratch memory and serves one goroutine.
+type Reader struct {
+	view   *View
+	dec    chunkenc.Decoder
+	merger ooo.Merger
+	stack  ooo.Stack
+	layers []ooo.Layer
+	base   runList
+	tail   runList
+	chunks []chunkenc.Chunk
+	late   ooo.Buffer
+	piece  ooo.Buffer
+	chain  []uint32
+}
+
+// NewReader returns a reader of the view.
+func (v *View) NewReader() *Reader { return &Reader{view: v} }
+
+// Read calls emit with the samples of s in [mint, maxt] (both ends included)
+// in order of time as runs of one kind, no timestamp twice. A run and its
+// columns are borrowed until emit returns; histogram objects are the caller's.
+func (r *Reader) Read(s *Series, mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+	if mint > maxt {
+		return nil
+	}
+	r.layers = r.AppendLayers(r.layers[:0], s, mint, maxt)
+	return r.stack.Read(r.layers, mint, maxt, r.view.head.options.BlockDuration.Milliseconds(), emit)
+}
+
+// AppendLayers appends the containers of the view that hold samples of s and
+// overlap [mint, maxt], oldest first where they overlap each other. What they
+// read uses r's memory: one at a time.
+func (r *Reader) AppendLayers(dst []ooo.Layer, s *Series, mint, maxt int64) []ooo.Layer {
+	mu := &r.view.head.mu
+	mu.RLock()
+	defer mu.RUnlock()
+	for _, c := range r.view.list.overlapping(mint, maxt) {
+		if c.has(s) {
+			dst = append(dst, ooo.Layer{Lo: c.lo, Hi: c.hi, Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+				r.snapshot(c, s, lo, hi)
+				return r.emitSnapshot(lo, hi, emit)
+			}})
+		}
+	}
+	return dst
+}
+
+// snapshot copies what c holds of s in [mint, maxt]. Chunks are immutable, so
+// of them only the list is copied.
+func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
+	r.tail.reset()
+	r.late.Reset()
+	r.chunks = r.chunks[:0]
+	mu := &r.view.head.mu
+	mu.RLock()
+	defer mu.RUnlock()
+	if c.cold != nil {
+		r.chain = c.cold.copyTo(&r.late, s, mint, maxt, r.chain)
+		return
+	}
+	p := c.parts[s]
+	i := sort.Search(len(p.chunks), func(i int) bool { return p.chunks[i].MaxT >= mint })
+	j := i + sort.Search(len(p.chunks)-i, func(k int) bool { return p.chunks[i+k].MinT > maxt })
+	r.chunks = append(r.chunks, p.chunks[i:j]...)
+	if p.tailLen() > 0 && p.tailFirst() <= maxt && p.maxT >= mint {
+		p.appendTail(r.tail.next(p.kind))
+	}
+	if p.ext != nil {
+		p.ext.late.CopyRange(&r.late, mint, maxt)
+	}
+}
+
+// emitSnapshot merges the snapshot chunk by chunk, so that memory is bounded by one chunk.
+func (r *Reader) emitSnapshot(mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+	if r.late.Len() > 0 {
+		r.merger.Sort(&r.late)
+	}
+	pieces := len(r.chunks) + len(r.tail.list)
+	for i := range r.chunks {
+		base := r.base.reset()
+		if err := r.dec.Decode(base.next(r.chunks[i].Kind()), &r.chunks[i]); err != nil {
+			return err
+		}
+		until := maxt
+		if i+1 < pieces {
+			until = r.pieceStart(i+1) - 1
+		}
+		if err := r.emitPiece(base.list, until, mint, maxt, emit); err != nil {
+			return err
+		}
+	}
+	shareNothing(r.tail.list)
+	return r.emitPiece(r.tail.list, maxt, mint, maxt, emit)
+}
+
+// pieceStart returns the first timestamp of a chunk, or of the tail behind them.
+func (r *Reader) pieceStart(i int) int64 {
+	if i < len(r.chunks) {
+		return r.chunks[i].MinT
+	}
+	return r.tail.list[0].T[0]
+}
+
+// emitPiece emits base and the late samples up to until as one.
+func (r *Reader) emitPiece(base []*chunkenc.Samples, until, mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+	if r.late.Len() > 0 {
+		r.piece.Reset()
+		r.late.Take(&r.piece, mint, until)
+		if r.piece.Len() > 0 {
+			base, _ = r.merger.Merge(base, &r.piece)
+			shareNothing(base)
+		}
+	}
+	for _, run := range base {
+		i := sort.Search(len(run.T), func(i int) bool { return run.T[i] >= mint })
+		j := sort.Search(len(run.T), func(j int) bool { return run.T[j] > maxt })
+		if i == j {
+			continue
+		}
+		trimmed := run.Slice(i, j)
+		if err := emit(&trimmed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shareNothing replaces the histograms of runs, which the head still holds, by copies.
+func shareNothing(runs []*chunkenc.Samples) {
+	for _, r := range runs {
+		for i, h := range r.H {
+			r.H[i] = h.Copy()
+		}
+		for i, h := range r.FH {
+			r.FH[i] = h.Copy()
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package receiver
+
+import (
+	"unicode/utf8"
+
+	"github.com/rwsink/rwsink/head"
+)
+
+// fill1 adds everything in a prometheus.WriteRequest to the batch. An error
+// means that the batch must not be committed.
+func (f *filler) fill1(body []byte) error {
+	s := &f.scan1
+	s.reset(body)
+	for {
+		it, err := s.next()
+		switch {
+		case err != nil:
+			return err
+		case it == itemEnd:
+			return nil
+		case it == itemMetadata:
+			f.metadata1(&s.meta)
+		default:
+			if err := f.entry1(&s.entry); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *filler) entry1(e *entry) error {
+	key := key1(e.ident, f.seed)
+	s, dropped := f.head.Lookup(key)
+	to := target{series: s, dropped: dropped}
+	if s == nil && !dropped {
+		if err := f.check1(); err != nil {
+			return err
+		}
+		if e.empty() {
+			return nil
+		}
+		var err error
+		if to, err = f.identify1(key, e); err != nil {
+			return err
+		}
+	}
+	return f.put(e, to, version1)
+}
+
+// identify1 decodes the labels of an entry and resolves them.
+func (f *filler) identify1(key head.Key, e *entry) (target, error) {
+	labels, over, err := appendLabels1(f.labels[:0], e.ident, e.identAt)
+	f.labels = labels
+	if err != nil {
+		return target{}, err
+	}
+	if over {
+		return target{refusal: &head.Refusal{Reason: head.ReasonLabelLimit,
+			Detail: entryNumber(tooManyLabels, f.scan1.totals.entries)}}, nil
+	}
+	return f.resolve(key)
+}
+
+// metadata1 adds a metadata entry.
+func (f *filler) metadata1(m *metadata1) {
+	bad := ""
+	switch {
+	case len(m.family) == 0:
+		bad = "no metric family name"
+	case !utf8.Valid(m.family) || !utf8.Valid(m.unit) || !utf8.Valid(m.help):
+		bad = "a text is not valid UTF-8"
+	}
+	if bad != "" {
+		f.refuseMetadata(m.family, bad)
+		return
+	}
+	f.batch.Metadata(borrow(m.family), metricType(m.typ), borrow(m.unit), borrow(m.help))
+}
+
+// check1 makes sure, once a request and before its first series is created,
+// that all of the body is well formed.
+func (f *filler) check1() error {
+	if f.checked {
+		return nil
+	}
+	s := &f.ahead1
+	s.reset(f.scan1.body)
+	for {
+		it, err := s.next()
+		if err != nil {
+			return err
+		}
+		if it == itemEnd {
+			f.checked = true
+			return nil
+		}
+		if it == itemMetadata {
+			continue
+		}
+		if f.labels, _, err = appendLabels1(f.labels[:0], s.entry.ident, s.entry.identAt); err != nil {
+			return err
+		}
+		for _, x := range s.entry.histograms {
+			if err := f.hist.decode(s.body[:x.end], x.from, false); err != nil {
+				return err
+			}
+		}
+		for _, x := range s.entry.exemplars {
+			if err := f.exemplar.decode1(s.body[:x.end], x.from); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package receiver
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/rwsink/rwsink/head"
+)
+
+// fill2 adds everything in an io.prometheus.write.v2.Request to the batch. An
+// error means that the batch must not be committed.
+func (f *filler) fill2(body []byte) error {
+	s := &f.scan2
+	if err := s.reset(body, f.seed); err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		it, err := s.next()
+		if err != nil {
+			return err
+		}
+		if it == itemEnd {
+			return nil
+		}
+		if err := f.entry2(&s.entry, n); err != nil {
+			return err
+		}
+	}
+}
+
+// entry2 adds the n-th entry.
+func (f *filler) entry2(e *entry, n int) error {
+	if e.refsFault != "" {
+		r := &head.Refusal{Reason: reasonReferences, Detail: entryNumber(e.refsFault, n)}
+		if e.meta != (entryMeta{}) {
+			f.refuse(1, r, head.ItemMetadata, 0, "")
+		}
+		return f.put(e, target{refusal: r}, version2)
+	}
+	key := f.scan2.key()
+	s, dropped := f.head.Lookup(key)
+	to := target{series: s, dropped: dropped}
+	if s == nil && !dropped && !e.empty() {
+		if err := f.check2(); err != nil {
+			return err
+		}
+		f.labels = f.scan2.appendLabels(f.labels[:0], e.refs)
+		var err error
+		if to, err = f.resolve(key); err != nil {
+			return err
+		}
+	}
+	if e.meta != (entryMeta{}) {
+		f.metadata2(e, to)
+	}
+	if e.empty() {
+		return nil
+	}
+	return f.put(e, to, version2)
+}
+
+// metaKey tells metadata apart that a request repeats for every series of a family.
+type metaKey struct {
+	name string // may stand in the body
+	meta entryMeta
+}
+
+// metadata2 adds the metadata of an entry. Reference 0 means none, whatever the
+// table holds there.
+func (f *filler) metadata2(e *entry, to target) {
+	f.metadata++
+	s, m := &f.scan2, e.meta
+	name := f.metricName(e, to)
+	n := uint64(len(s.symbols))
+	switch {
+	case name == "":
+		f.refuseMetadata(nil, "the entry has no metric name")
+	case m.help != 0 && m.help >= n:
+		f.refuseMetadata([]byte(name), refRange("help_ref", m.help, len(s.symbols)))
+	case m.unit != 0 && m.unit >= n:
+		f.refuseMetadata([]byte(name), refRange("unit_ref", m.unit, len(s.symbols)))
+	default:
+		f.addMetadata(name, m)
+	}
+}
+
+// addMetadata adds metadata whose references are in range, once a request.
+func (f *filler) addMetadata(name string, m entryMeta) {
+	key := metaKey{name, m}
+	if _, seen := f.families[key]; seen {
+		return
+	}
+	f.families[key] = struct{}{}
+	help, unit := f.text(m.help), f.text(m.unit)
+	if !utf8.ValidString(name) || !utf8.ValidString(help) || !utf8.ValidString(unit) {
+		f.refuseMetadata([]byte(name), "a text is not valid UTF-8")
+		return
+	}
+	typ := metricType(m.typ)
+	f.batch.Metadata(familyName(name, typ), typ, unit, help)
+}
+
+// text returns a symbol for as long as the body lives.
+func (f *filler) text(ref uint64) string {
+	if ref == 0 {
+		return ""
+	}
+	return borrow(f.scan2.symbol(uint32(ref)))
+}
+
+// metricName returns the metric name of an entry, "" if it has none, for as
+// long as the body lives.
+func (f *filler) metricName(e *entry, to target) string {
+	if to.series != nil {
+		return to.series.Labels().Get(model.MetricNameLabel)
+	}
+	for i := 0; i+1 < len(e.refs); i += 2 {
+		if string(f.scan2.symbol(e.refs[i])) == model.MetricNameLabel {
+			return borrow(f.scan2.symbol(e.refs[i+1]))
+		}
+	}
+	return ""
+}
+
+// familySuffixes are what the names of a family's series add to its name.
+var familySuffixes = map[model.MetricType][]string{
+	model.MetricTypeHistogram:      {"_bucket", "_count", "_sum"},
+	model.MetricTypeGaugeHistogram: {"_bucket", "_gcount", "_gsum"},
+	model.MetricTypeSummary:        {"_count", "_sum"},
+}
+
+// familyName returns the family of a series with this metric name: metadata of
+// 1.0 is told by family, of 2.0 by series.
+func familyName(metric string, typ model.MetricType) string {
+	for _, suffix := range familySuffixes[typ] {
+		if name, ok := strings.CutSuffix(metric, suffix); ok && name != "" {
+			return name
+		}
+	}
+	return metric
+}
+
+// check2 makes sure, once a request and before its first series is created,
+// that all of the body is well formed.
+func (f *filler) check2() error {
+	if f.checked {
+		return nil
+	}
+	s := &f.ahead2
+	s.body, s.pos, s.totals = f.scan2.body, f.scan2.first, totals{}
+	s.symbols = f.scan2.symbols
+	for {
+		it, err := s.next()
+		if err != nil {
+			return err
+		}
+		if it == itemEnd {
+			f.checked = true
+			return nil
+		}
+		for _, x := range s.entry.histograms {
+			if err := f.hist.decode(s.body[:x.end], x.from, true); err != nil {
+				return err
+			}
+		}
+		for _, x := range s.entry.exemplars {
+			if err := f.exemplar.decode2(s.body[:x.end], x.from, s); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rwsink/rwsink/internal/vfs"
+)
+
+// The names in a data directory.
+const (
+	lockName    = "LOCK"
+	versionName = "VERSION"
+	walName     = "wal"
+)
+
+// layoutVersion is the version of the directory's layout; VERSION holds it in
+// decimal with a newline.
+const layoutVersion = "1"
+
+// makeDir makes a directory, and its name and those above it durable: a power
+// cut must not take the whole of it. A directory above that may not be opened
+// was not made by us.
+func makeDir(fs vfs.FS, dir string) error {
+	if err := fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	for dir = filepath.Clean(dir); ; {
+		above := filepath.Dir(dir)
+		if above == dir {
+			return nil
+		}
+		if err := fs.SyncDir(above); err != nil && !errors.Is(err, os.ErrPermission) {
+			return err
+		}
+		dir = above
+	}
+}
+
+// checkVersion refuses a directory of another layout and marks a new one. The
+// file is written under another name and renamed, so that it is whole or absent.
+func checkVersion(fs vfs.FS, dir string) error {
+	names, err := fs.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	name := filepath.Join(dir, versionName)
+	if !slices.Contains(names, versionName) {
+		if slices.Contains(names, walName) {
+			return fmt.Errorf("%s is missing beside a log: is %s a data directory of rwsink?", versionName, dir)
+		}
+		return writeVersion(fs, dir, name)
+	}
+	got, err := readSmall(fs, name)
+	if err != nil {
+		return err
+	}
+	if v := strings.TrimSpace(got); v != layoutVersion {
+		return fmt.Errorf("%s: layout version %q, this rwsink knows %s: use a newer rwsink", name, v, layoutVersion)
+	}
+	return nil
+}
+
+func writeVersion(fs vfs.FS, dir, name string) (err error) {
+	tmp := name + ".tmp"
+	if err := fs.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	f, err := fs.Create(tmp)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = f.Write([]byte(layoutVersion + "\n"))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = errors.Join(fs.Rename(tmp, name), fs.SyncDir(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// maxSmallFile bounds what readSmall reads.
+const maxSmallFile = 1 << 10
+
+func readSmall(fs vfs.FS, name string) (string, error) {
+	f, err := fs.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return "", err
+	}
+	if size > maxSmallFile {
+		return "", fmt.Errorf("%s: %d bytes, at most %d expected", name, size, maxSmallFile)
+	}
+	buf := make([]byte, size)
+	if _, err := f.ReadAt(buf, 0); err != nil && size > 0 {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return string(buf), nil
+}
+
+// dirLock is an advisory lock that the operating system lets go of when the
+// process ends, however it ends. A directory in memory has no other process: it is not locked.
+type dirLock struct{ file *os.File }
+
+func lockDir(fs vfs.FS, name string) (*dirLock, error) {
+	if fs != (vfs.OS{}) {
+		return &dirLock{}, nil
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		err = fmt.Errorf("lock the data directory: %s is held by another process: %w", name, err)
+		return nil, errors.Join(err, f.Close())
+	}
+	return &dirLock{f}, nil
+}
+
+func (l *dirLock) unlock() error {
+	if l == nil || l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}

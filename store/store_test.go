@@ -1,0 +1,161 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"go.uber.org/goleak"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/vfs"
+	"github.com/rwsink/rwsink/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens and replays a store; it is closed with the test unless closed before.
+func open(t *testing.T, o store.Options) *store.Store {
+	t.Helper()
+	o.Head.Accept.Window = -1
+	s, err := store.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replay(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func closeStore(t *testing.T, s *store.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resolve finds or creates the series {__name__="m", i="<i>"}.
+func resolve(t testing.TB, h *head.Head, i int) *head.Series {
+	t.Helper()
+	key := head.Key{Hi: 1, Lo: uint64(i)}
+	if s, _ := h.Lookup(key); s != nil {
+		return s
+	}
+	s, _, err := h.Resolve(key, []head.Label{
+		{Name: []byte("i"), Value: fmt.Append(nil, i)},
+		{Name: []byte(labels.MetricName), Value: []byte("m")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read returns "i t bits" of all series named m.
+func read(t testing.TB, s *store.Store) []string {
+	t.Helper()
+	v := s.View()
+	defer v.Close()
+	series, err := v.Select(context.Background(), math.MinInt64, math.MaxInt64,
+		labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	r := v.NewReader()
+	for i := range series {
+		err := r.Read(&series[i], math.MinInt64, math.MaxInt64, func(run *chunkenc.Samples) error {
+			for k, ts := range run.T {
+				out = append(out, fmt.Sprintf("%s %d %x", series[i].Labels.Get("i"), ts, math.Float64bits(run.V[k])))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestKeepsWhatItAcknowledged writes from several goroutines, closes, opens
+// again with other flags, and reads the same.
+func TestKeepsWhatItAcknowledged(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, store.Options{Path: dir, Segment: 1 << 12})
+	now := time.Now().UnixMilli()
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := range 100 {
+				b := s.Head().NewBatch()
+				for k := range 5 {
+					b.Float(resolve(t, s.Head(), 5*w+k), now-int64((i*7919)%100)*1000, 0, float64(i))
+				}
+				res, err := s.Head().Commit(context.Background(), b)
+				if err != nil || res.Samples != 5 || res.Refused.Any() {
+					t.Errorf("commit: %+v, %v", res, err)
+				}
+				b.Release()
+			}
+		})
+	}
+	writers.Wait()
+	want := read(t, s)
+	if len(want) != 20*100 {
+		t.Fatalf("%d samples read, 2000 written", len(want))
+	}
+	closeStore(t, s)
+	for _, o := range []store.Options{
+		{Path: dir},
+		{Path: dir, Head: head.Options{BlockDuration: time.Minute, ChunkSamples: 16}},
+	} {
+		s = open(t, o)
+		if got := read(t, s); !slices.Equal(got, want) {
+			t.Fatalf("%d samples read after a restart, %d before", len(got), len(want))
+		}
+		closeStore(t, s)
+	}
+}
+
+func TestDirectoryIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, store.Options{Path: dir})
+	if other, err := store.Open(store.Options{Path: dir}); err == nil {
+		closeStore(t, other)
+		t.Fatal("a second store opened the same directory")
+	}
+	closeStore(t, s)
+	closeStore(t, open(t, store.Options{Path: dir}))
+}
+
+func TestUnknownLayoutIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	closeStore(t, open(t, store.Options{Path: dir}))
+	fs := vfs.OS{}
+	if err := fs.Remove(dir + "/VERSION"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(store.Options{Path: dir}); err == nil {
+		t.Fatal("a log without a VERSION was opened")
+	}
+	f, err := fs.Create(dir + "/VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("2\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(store.Options{Path: dir}); err == nil {
+		t.Fatal("a directory of a newer layout was opened")
+	}
+}
