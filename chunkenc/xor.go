@@ -20,10 +20,6 @@ import (
 // Value, as XOR with the one before: 0 when equal | 10 <window> bits in the
 // window of the last | 11 <5: leading zeros> <6: width, 64 as 0> <width>.
 
-// repeatMax is the most bits of a sample whose value repeats, but for the longest
-// second differences.
-const repeatMax = 25
-
 // xorSampleBytes bounds what one sample adds: 68 bits of time, 77 of value.
 const xorSampleBytes = 19
 
@@ -51,11 +47,10 @@ func AppendXOR(dst []byte, t []int64, v []float64) []byte {
 }
 
 // xorBits writes the bit stream from the second value on to out[at:], which has
-// room for all of it and 8 bytes more, and returns the end. Up to 7 bits wait in
-// the high end of acc.
-//
-// What a sample adds is put in one word where it fits, and whether a scrape is on
-// time, which is as good as random, is told by arithmetic and not by a branch.
+// room for all of it and 8 bytes more, and returns the end. The used low bits of acc
+// wait to be written; what stands above them has been. What a sample adds is put in
+// one word where it fits, and whether a scrape is on time, which is as good as
+// random, is told by arithmetic and not by a branch.
 func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 	var (
 		acc      uint64
@@ -63,17 +58,43 @@ func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 		leading  = uint(64) // no window yet: nothing has as many leading zeros
 		trailing uint
 		prev     = math.Float64bits(v[0])
-		prevT    = t[0]
 	)
 	v = v[:len(t)]
-	waiting, waits := uint64(0), uint(0) // bits of samples whose value repeats, and their number
-	for i := 1; i < len(t); i++ {
-		d := uint64(t[i] - prevT)
+	word, n := uint64(0), uint(0) // bits of the sample; of the second, t stands before them
+	for i := 1; ; {
+		u := math.Float64bits(v[i])
+		x := u ^ prev
+		prev = u
+		if x == 0 {
+			word, n = word<<1, n+1
+		} else {
+			lead, trail := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
+			if int(lead-leading)|int(trail-trailing) >= 0 { // both as many at least
+				word, n = word<<2|0b10, n+2
+			} else {
+				leading, trailing = lead, trail
+				word, n = word<<13|0b11<<11|uint64(lead)<<6|uint64(64-lead-trail)&63, n+13
+			}
+			width := 64 - leading - trailing
+			x >>= trailing & 63
+			if n+width > wordMax {
+				at, acc, used = putWord(out, at, acc, used, word, n)
+				if word, n = x, width; n > wordMax {
+					at, acc, used = putWord(out, at, acc, used, x>>32, n-32)
+					word, n = x&(1<<32-1), 32
+				}
+			} else {
+				word, n = word<<(width&63)|x, n+width
+			}
+		}
+		at, acc, used = putWord(out, at, acc, used, word, n)
+		if i++; i == len(t) {
+			break
+		}
+		d := uint64(t[i] - t[i-1])
 		dod := int64(d - delta)
-		prevT, delta = t[i], d
-		word, n := uint64(0), uint(0)
+		delta = d
 		switch {
-		case i == 1: // the first difference stands before the bits
 		case uint64(dod+1<<13-1) < 1<<14:
 			changed := nonzero(uint64(dod))
 			word = (0b10<<14 | uint64(dod)&(1<<14-1)) & -changed
@@ -83,67 +104,27 @@ func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 		case uint64(dod+1<<19-1) < 1<<20:
 			word, n = 0b1110<<20|uint64(dod)&(1<<20-1), 24
 		default:
-			at, acc, used = putWord(out, at, acc, used, waiting, waits)
-			waiting, waits = 0, 0
-			at, acc, used = putWord(out, at, acc, used, 0b1111, 4)
-			at, acc, used = putLong(out, at, acc, used, uint64(dod), 64)
+			at, acc, used = putWord(out, at, acc, used, 0b1111<<32|uint64(dod)>>32, 36)
+			word, n = uint64(dod)&(1<<32-1), 32
 		}
-		u := math.Float64bits(v[i])
-		x := u ^ prev
-		prev = u
-		if x == 0 {
-			waiting, waits = waiting<<((n+1)&63)|word<<1, waits+n+1
-			if waits > 56-repeatMax {
-				at, acc, used = putWord(out, at, acc, used, waiting, waits)
-				waiting, waits = 0, 0
-			}
-			continue
-		}
-		if waits > 0 {
-			at, acc, used = putWord(out, at, acc, used, waiting, waits)
-			waiting, waits = 0, 0
-		}
-		lead, trail := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
-		if lead >= leading && trail >= trailing {
-			word, n = word<<2|0b10, n+2
-		} else {
-			leading, trailing = lead, trail
-			word, n = word<<13|0b11<<11|uint64(lead)<<6|uint64(64-lead-trail)&63, n+13
-		}
-		width := 64 - leading - trailing
-		x >>= trailing & 63
-		if n+width <= 56 {
-			at, acc, used = putWord(out, at, acc, used, word<<(width&63)|x, n+width)
-			continue
-		}
-		at, acc, used = putWord(out, at, acc, used, word, n)
-		at, acc, used = putLong(out, at, acc, used, x, width)
 	}
-	at, acc, used = putWord(out, at, acc, used, waiting, waits)
-	if used > 0 {
-		out[at] = byte(acc >> 56)
-		at++
-	}
-	return at
+	binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
+	return at + int(used+7)>>3
 }
 
 // nonzero gives 1 unless x is 0.
 func nonzero(x uint64) uint64 { return (x | -x) >> 63 }
 
-// putWord appends the n low bits of u, at most 56, whose other bits are 0, after the
-// used bits, at most 7, that wait in acc.
-func putWord(out []byte, at int, acc uint64, used uint, u uint64, n uint) (int, uint64, uint) {
-	used += n
-	acc |= u << ((64 - used) & 63)
-	binary.BigEndian.PutUint64(out[at:], acc)
-	return at + int(used>>3), acc << (used & 56), used & 7
-}
+// wordMax is the most bits that putWord takes: up to 7 may wait already.
+const wordMax = 57
 
-// putLong is putWord for up to 64 bits.
-func putLong(out []byte, at int, acc uint64, used uint, u uint64, n uint) (int, uint64, uint) {
-	if n > 56 {
-		at, acc, used = putWord(out, at, acc, used, u>>32, n-32)
-		u, n = u&(1<<32-1), 32
+// putWord appends the n low bits of u, at most wordMax, whose other bits are 0, to
+// the bits that wait in acc; the whole bytes among those are written if need be.
+func putWord(out []byte, at int, acc uint64, used uint, u uint64, n uint) (int, uint64, uint) {
+	if used+n > 64 {
+		binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
+		at += int(used >> 3)
+		used &= 7
 	}
-	return putWord(out, at, acc, used, u, n)
+	return at, acc<<(n&63) | u, used + n
 }
