@@ -88,7 +88,13 @@ func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 			}
 		}
 		at, acc, used = putWord(out, at, acc, used, word, n)
-		if i++; i == len(t) {
+		i++
+		if x == 0 && i+repeatsLeast <= len(t) && v[i] == v[i+repeatsLeast-1] {
+			var more int
+			more, delta, at, acc, used = xorRepeats(out, at, acc, used, t[i-1:], v[i:], prev, delta)
+			i += more
+		}
+		if i == len(t) {
 			break
 		}
 		d := uint64(t[i] - t[i-1])
@@ -110,6 +116,30 @@ func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 	}
 	binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
 	return at + int(used+7)>>3
+}
+
+// repeatsLeast is how many repeats there should be to be worth a call of xorRepeats.
+const repeatsLeast = 6
+
+// xorRepeats writes the samples v[0], v[1], ... at t[1], t[2], ... as long as the value
+// is prev and the second difference is short, and returns how many they were and what
+// xorBits goes on with.
+func xorRepeats(out []byte, at int, acc uint64, used uint, t []int64, v []float64, prev, delta uint64) (int, uint64, int, uint64, uint) {
+	last := t[0]
+	t = t[1:]
+	v = v[:len(t)]
+	for i, next := range t {
+		d := uint64(next - last)
+		dod := int64(d - delta)
+		if math.Float64bits(v[i]) != prev || uint64(dod+1<<13-1) >= 1<<14 {
+			return i, delta, at, acc, used
+		}
+		last, delta = next, d
+		changed := nonzero(uint64(dod))
+		word := (0b10<<15 | uint64(dod)&(1<<14-1)<<1) & -changed
+		at, acc, used = putWord(out, at, acc, used, word, 2+15*uint(changed))
+	}
+	return len(t), delta, at, acc, used
 }
 
 // nonzero gives 1 unless x is 0.
