@@ -36,7 +36,7 @@ func benchLabels(i int) []string {
 func benchBodies1(series int) (raw [][]byte) {
 	for from := 0; from < series; from += benchBatch {
 		req := prompb.WriteRequest{}
-		for i := from; i < from+benchBatch; i++ {
+		for i := from; i < min(from+benchBatch, series); i++ {
 			var ts prompb.TimeSeries
 			ls := benchLabels(i)
 			for j := 0; j < len(ls); j += 2 {
@@ -54,7 +54,7 @@ func benchBodies2(series int) (raw [][]byte) {
 	for from := 0; from < series; from += benchBatch {
 		table := writev2.NewSymbolTable()
 		req := writev2.Request{}
-		for i := from; i < from+benchBatch; i++ {
+		for i := from; i < min(from+benchBatch, series); i++ {
 			var ts writev2.TimeSeries
 			for _, s := range benchLabels(i) {
 				ts.LabelsRefs = append(ts.LabelsRefs, table.Symbolize(s))
