@@ -16,7 +16,8 @@ import (
 // Head.NewBatch. It belongs to the request until Commit, to the committer
 // until Commit returns, then to the request again.
 type Batch struct {
-	head *Head
+	head  *Head
+	since uint64 // Head.collections when it was begun
 
 	// Float samples, as columns of one length; starts is empty until a sample has one.
 	series []*Series
@@ -57,28 +58,32 @@ var batchPool = sync.Pool{New: func() any { return &Batch{done: make(chan struct
 // NewBatch returns an empty batch from a pool.
 func (h *Head) NewBatch() *Batch {
 	b := batchPool.Get().(*Batch)
-	b.head = h
+	b.head, b.since = h, h.collections.Load()
 	return b
 }
 
-// maxPooledSamples keeps a single huge request from staying in memory.
-const maxPooledSamples = 1 << 17
+// maxPooled keeps a single huge request from staying in memory: a batch that
+// has held more samples, or anything else, is not used again.
+const maxPooled = 1 << 17
 
 // Release gives the batch back; it must not be used afterwards.
 func (b *Batch) Release() {
-	if cap(b.times) > maxPooledSamples {
+	if max(cap(b.times), cap(b.hists), cap(b.exemplars), cap(b.metadata)) > maxPooled {
 		return
 	}
+	b.clear()
+	b.head, b.result, b.err = nil, Result{}, nil
+	batchPool.Put(b)
+}
+
+// clear empties the batch and keeps its memory.
+func (b *Batch) clear() {
 	clear(b.series)
 	clear(b.hists)
 	clear(b.exemplars)
 	clear(b.metadata)
-	*b = Batch{
-		series: b.series[:0], times: b.times[:0], starts: b.starts[:0], values: b.values[:0],
-		hists: b.hists[:0], exemplars: b.exemplars[:0], metadata: b.metadata[:0],
-		done: b.done,
-	}
-	batchPool.Put(b)
+	b.series, b.times, b.starts, b.values = b.series[:0], b.times[:0], b.starts[:0], b.values[:0]
+	b.hists, b.exemplars, b.metadata = b.hists[:0], b.exemplars[:0], b.metadata[:0]
 }
 
 // Float adds a float sample; st is its start timestamp or 0.
@@ -109,7 +114,7 @@ func (b *Batch) Exemplar(s *Series, t int64, v float64, ls labels.Labels) {
 // Metadata adds what is known of a metric family; the latest wins. The strings
 // are borrowed for the call: what is already known costs nothing, the rest is copied.
 func (b *Batch) Metadata(family string, typ model.MetricType, unit, help string) {
-	if b.head.metadata.knows(family, typ, unit, help) {
+	if len(b.metadata) == 0 && b.head.metadata.knows(family, typ, unit, help) {
 		return
 	}
 	if len(family)+len(unit)+len(help) > maxMetadataBytes {
@@ -125,9 +130,9 @@ func (b *Batch) Metadata(family string, typ model.MetricType, unit, help string)
 	})
 }
 
-// empty says whether nothing is left to log.
-func (b *Batch) empty() bool {
-	return len(b.times)+len(b.hists)+len(b.exemplars)+len(b.metadata) == 0
+// items is how much is left to log.
+func (b *Batch) items() int {
+	return len(b.times) + len(b.hists) + len(b.exemplars) + len(b.metadata)
 }
 
 // start returns the start timestamp of float i, or 0.
@@ -150,6 +155,7 @@ func (b *Batch) keepFloats(keep []bool) {
 			n++
 		}
 	}
+	clear(b.series[n:])
 	b.series, b.times, b.values = b.series[:n], b.times[:n], b.values[:n]
 	b.starts = b.starts[:min(n, len(b.starts))]
 }

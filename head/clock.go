@@ -38,6 +38,9 @@ type bounds struct {
 	suspect bool
 }
 
+// narrow says whether the late are bounded more tightly than the others.
+func (w bounds) narrow() bool { return w.late > w.floor }
+
 // bounds reads the clock.
 func (c *clock) bounds() bounds {
 	now := c.accept.Now()
@@ -72,6 +75,18 @@ func (c *clock) judge(now time.Time, ceil int64) bool {
 	}
 	c.why.Store(&why)
 	return true
+}
+
+// elapsed returns the milliseconds between two times, 0 when they are in no order.
+func elapsed(from, to int64) int64 {
+	switch d := to - from; {
+	case to <= from:
+		return 0
+	case d < 0:
+		return math.MaxInt64
+	default:
+		return d
+	}
 }
 
 // addMs adds a duration to a time in milliseconds, stopping at the ends of int64.

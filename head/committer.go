@@ -1,9 +1,8 @@
 package head
 
 import (
-	"math"
+	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/metrics"
@@ -16,14 +15,16 @@ import (
 // what is filled in by healing and import, and ranks below.
 const ClassWritten = 1
 
-// maxGroup bounds the samples of one group, so that a burst does not make the
+// maxGroup bounds the items of one group, so that a burst does not make the
 // first of its requests wait for the last.
 const maxGroup = 1 << 17
 
 // committer is the head's only writer. One goroutine takes the waiting batches
 // as a group and
 //
-//  1. judges each: what is refused is taken out of it,
+//  1. judges each: what is refused is taken out of it (under a narrow window,
+//     where that depends on what is stored, a batch with a series of a batch
+//     before it begins another group),
 //  2. begins a group in the log, writes a frame a batch, with the records of
 //     the series that the segment does not name yet, and commits it: one sync,
 //  3. applies the batches in the order of their frames, and wakes the requests.
@@ -38,91 +39,184 @@ type committer struct {
 	merger  ooo.Merger
 	probe   ooo.Buffer
 
-	group   uint64 // counts groups, for Series.group
-	batches []*Batch
+	group   uint64   // counts groups, for Series.group
+	batches []*Batch // taken from the queue
+	judged  []*Batch // of them, those of the group
 	lsns    []wal.LSN
 	record  record.Batch
 	payload []byte
-	named   []*Series // whose record this group writes
-	keep    []bool
-	order   []judged
-	reader  *Reader
-	suspect bool
-	stats   struct {
-		inOrder, late      int
-		lateness, disorder metrics.DelayCounts
-	}
+
+	maxPayload int       // bytes of a frame
+	named      []*Series // whose record this group writes
+	keep       []bool
+	order      []judged
+	reader     *Reader
+	suspect    bool
+	nowMs      int64 // of the group, by the wall clock
+	monoMs     int64 // of the group, by the monotonic clock
+	stats      committerStats
+}
+
+// committerStats count since the last time they were taken.
+type committerStats struct {
+	inOrder, late      int
+	lateness, disorder metrics.DelayCounts
 }
 
 func newCommitter(h *Head) *committer {
-	return &committer{head: h, log: h.options.Log, applier: newApplier(h.options)}
+	return &committer{
+		head: h, log: h.options.Log, applier: newApplier(h.options), group: 1,
+		reader: (&View{head: h}).NewReader(), maxPayload: wal.MaxPayload,
+	}
 }
 
 func (c *committer) run() {
 	defer close(c.head.finished)
-	for b := range c.head.queue {
-		c.batches = append(c.batches[:0], b)
-		for n := len(b.times); n < maxGroup; {
-			select {
-			case more, ok := <-c.head.queue:
-				if !ok {
-					n = maxGroup
-					break
-				}
-				c.batches = append(c.batches, more)
-				n += len(more.times)
-				continue
-			default:
+	for {
+		select {
+		case f := <-c.head.control:
+			f(c)
+			c.report()
+		case b, ok := <-c.head.queue:
+			if !ok {
+				return
 			}
-			break
+			c.batches = append(c.batches[:0], b)
+			c.gather(b.items())
+			c.commit()
 		}
-		c.commit()
 	}
 }
 
-// commit carries one group through.
+// gather takes the batches that wait, as long as there are fewer than maxGroup items beside the n.
+func (c *committer) gather(n int) {
+	for n < maxGroup {
+		select {
+		case b, ok := <-c.head.queue:
+			if !ok {
+				return
+			}
+			c.batches = append(c.batches, b)
+			n += b.items()
+		default:
+			return
+		}
+	}
+}
+
+// commit carries the batches that were taken from the queue through.
 func (c *committer) commit() {
-	c.group++
 	w := c.head.clock.bounds()
-	c.suspect = w.suspect
-	logged := c.batches[:0:0]
+	c.watch(w)
+	c.nowMs, c.monoMs = w.nowMs, c.head.clock.mono().Milliseconds()
 	for _, b := range c.batches {
-		if b.err = c.judge(b, w); b.err != nil || b.empty() {
+		c.revive(b)
+		if w.narrow() && c.meets(b) {
+			c.finish(w)
+		}
+		if b.err = c.judge(b, w); b.err != nil || b.items() == 0 {
 			b.done <- struct{}{}
 			continue
 		}
-		logged = append(logged, b)
+		if w.narrow() {
+			c.mark(b)
+		}
+		c.judged = append(c.judged, b)
 	}
-	err := c.write(logged)
+	c.finish(w)
+	clear(c.batches)
+	c.report()
+}
+
+// watch logs when the clock becomes suspect, and when it no longer is.
+func (c *committer) watch(w bounds) {
+	if w.suspect == c.suspect {
+		return
+	}
+	c.suspect = w.suspect
+	if w.suspect {
+		c.head.log.Error(c.head.Notice())
+	} else {
+		c.head.log.Info("the clock is no longer suspect")
+	}
+}
+
+// finish logs and applies the group, wakes its requests and begins the next.
+func (c *committer) finish(w bounds) {
+	if len(c.judged) == 0 {
+		return
+	}
+	err := c.write(c.judged)
 	if err != nil {
 		c.head.options.Metrics.GroupFailures.Inc()
-		c.head.log.Warn("nothing of a group was stored", "batches", len(logged), "err", err)
-		for _, s := range c.named {
-			s.loggedIn = 0
-		}
+		c.head.log.Warn("nothing of a group was stored", "batches", len(c.judged), "err", err)
+		c.unname(0)
 	}
-	for i, b := range logged {
+	for i, b := range c.judged {
 		if b.err = err; err == nil {
-			c.apply(b, c.lsns[i], w)
+			c.apply(b, c.lsns[i])
 		}
 		b.done <- struct{}{}
 	}
-	clear(c.batches)
-	c.report()
+	c.head.options.Metrics.Groups.Inc()
+	clear(c.judged)
+	c.judged = c.judged[:0]
+	c.group++
+}
+
+// meets says whether the group has samples of a series of b.
+func (c *committer) meets(b *Batch) bool {
+	return slices.ContainsFunc(b.series, func(s *Series) bool { return s.group == c.group }) ||
+		slices.ContainsFunc(b.hists, func(h histSample) bool { return h.series.group == c.group })
+}
+
+// mark notes that the group has samples of the series of b.
+func (c *committer) mark(b *Batch) {
+	for _, s := range b.series {
+		s.group = c.group
+	}
+	for i := range b.hists {
+		b.hists[i].series.group = c.group
+	}
+}
+
+// revive replaces the series of b that were collected since it was begun.
+func (c *committer) revive(b *Batch) {
+	if b.since == c.head.collections.Load() {
+		return
+	}
+	id := c.head.identity
+	for i, s := range b.series {
+		if s.gone {
+			b.series[i] = id.revive(s)
+		}
+	}
+	for i := range b.hists {
+		if s := b.hists[i].series; s.gone {
+			b.hists[i].series = id.revive(s)
+		}
+	}
+	for i := range b.exemplars {
+		if s := b.exemplars[i].series; s.gone {
+			b.exemplars[i].series = id.revive(s)
+		}
+	}
 }
 
 // write makes the group durable.
 func (c *committer) write(group []*Batch) error {
 	c.lsns, c.named = c.lsns[:0], c.named[:0]
-	if len(group) == 0 {
-		return nil
-	}
 	segment, err := c.log.Begin()
 	if err != nil {
 		return err
 	}
 	for _, b := range group {
+		named := len(c.named)
 		c.payload = record.Append(c.payload[:0], c.toRecord(b, segment))
+		if len(c.payload) > c.maxPayload {
+			c.refuseWhole(b)
+			c.unname(named)
+		}
 		lsn, err := c.log.Write(ClassWritten, c.payload)
 		if err != nil {
 			return err
@@ -169,16 +263,38 @@ func (c *committer) name(s *Series, segment uint64) {
 	c.record.Series = append(c.record.Series, record.Series{Ref: s.ref, Labels: s.labels})
 }
 
+// unname forgets that the series of c.named from i on were named.
+func (c *committer) unname(i int) {
+	for _, s := range c.named[i:] {
+		s.loggedIn = 0
+	}
+	c.named = c.named[:i]
+}
+
+// refuseWhole refuses a batch that no frame can hold, and leaves an empty one to log.
+func (c *committer) refuseWhole(b *Batch) {
+	detail := fmt.Sprintf("the request takes %d bytes of log, at most %d", len(c.payload), c.maxPayload)
+	counts := [numItems]int{len(b.times), len(b.hists), len(b.exemplars), len(b.metadata)}
+	for item, n := range counts {
+		b.result.Refused.Add(n, &Refusal{Item: Item(item), Reason: ReasonRequestLimit, Detail: detail})
+	}
+	b.result.Samples -= len(b.times)
+	b.result.Histograms -= len(b.hists)
+	b.result.Exemplars -= len(b.exemplars)
+	b.clear()
+	c.payload = c.payload[:0]
+}
+
 // apply makes a logged batch visible.
-func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
+func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h := c.head
 	h.mu.Lock()
 	for i, s := range b.series {
-		c.stats.lateness.Observe(w.nowMs - b.times[i])
+		c.stats.lateness.Observe(elapsed(b.times[i], c.nowMs))
 		c.place(s, lsn, &sample{t: b.times[i], st: b.start(i), v: b.values[i]})
 	}
 	for i := range b.hists {
-		c.stats.lateness.Observe(w.nowMs - b.hists[i].t)
+		c.stats.lateness.Observe(elapsed(b.hists[i].t, c.nowMs))
 		c.place(b.hists[i].series, lsn, &b.hists[i].sample)
 	}
 	h.mu.Unlock()
@@ -196,39 +312,33 @@ func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
 	h.metadata.apply(b.metadata)
 }
 
-// place puts one sample into its part. Head.mu is held for writing.
+// place puts one sample into its container. Head.mu is held for writing.
 func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
-	box := c.container(s, x.t)
-	box.touch(lsn)
-	p := c.partOf(s, box)
+	box := s.liveIn
+	if box == nil || !box.contains(x.t) {
+		box = c.container(x.t, lsn-1)
+	}
 	if s.seen && x.t <= s.newest {
 		c.stats.late++
-		c.stats.disorder.Observe(s.newest - x.t)
+		c.stats.disorder.Observe(elapsed(x.t, s.newest))
 	} else {
 		c.stats.inOrder++
 		s.newest, s.seen = x.t, true
 	}
-	c.applier.add(box, p, x)
+	box.touch(lsn, c.monoMs)
+	if box.cold != nil {
+		before := box.cold.memory()
+		if box.cold.add(s, x) {
+			s.containers++
+		}
+		c.head.coldBytes.Add(int64(box.cold.memory() - before))
+		return
+	}
+	c.applier.add(box, c.partOf(s, box), x)
 }
 
-// container returns the container of t, opening one when there is none.
-func (c *committer) container(s *Series, t int64) *container {
-	if s.liveIn != nil && s.liveIn.contains(t) {
-		return s.liveIn
-	}
-	list := *c.head.containers.Load()
-	i := sort.Search(len(list), func(i int) bool { return list[i].hi >= t })
-	if i < len(list) && list[i].contains(t) {
-		return list[i]
-	}
-	box := newContainer(t, c.head.options.BlockDuration.Milliseconds())
-	list = slices.Insert(slices.Clone(list), i, box)
-	c.head.containers.Store(&list)
-	return box
-}
-
-// partOf returns the part of s in box, opening one when there is none.
-func (c *committer) partOf(s *Series, box *container) *part {
+// partOf returns the part of s in box, which is near, opening one when there is none.
+func (c *committer) partOf(s *Series, box *Container) *part {
 	if s.live != nil && s.liveIn == box {
 		return s.live
 	}
@@ -236,8 +346,9 @@ func (c *committer) partOf(s *Series, box *container) *part {
 	if p == nil {
 		p = &part{}
 		box.parts[s] = p
+		s.containers++
 	}
-	if s.liveIn == nil || s.liveIn.lo < box.lo {
+	if s.liveIn == nil || s.liveIn.frozen || s.liveIn.lo < box.lo {
 		s.live, s.liveIn = p, box
 	}
 	return p
@@ -245,11 +356,7 @@ func (c *committer) partOf(s *Series, box *container) *part {
 
 // holds says whether the series has the very same sample already.
 func (c *committer) holds(s *Series, x *sample) bool {
-	view := c.head.View()
-	if c.reader == nil {
-		c.reader = view.NewReader()
-	}
-	c.reader.view = view
+	c.reader.view.list = c.head.containers.Load()
 	same := false
 	err := c.reader.Read(s, x.t, x.t, func(run *chunkenc.Samples) error {
 		c.probe.Reset()
@@ -261,10 +368,15 @@ func (c *committer) holds(s *Series, x *sample) bool {
 	return err == nil && same
 }
 
+// forget drops what was counted of samples, which a replay has not accepted but read.
+func (c *committer) forget() {
+	c.stats = committerStats{}
+	c.applier.stats.duplicates, c.applier.stats.overwritten = 0, 0
+}
+
 // report hands what was counted to the metrics.
 func (c *committer) report() {
 	m, a := c.head.options.Metrics, &c.applier.stats
-	m.Groups.Inc()
 	m.InOrder.Add(float64(c.stats.inOrder))
 	m.Late.Add(float64(c.stats.late))
 	c.stats.disorder.ObserveZero(c.stats.inOrder)
@@ -278,20 +390,10 @@ func (c *committer) report() {
 	m.Chunks.Add(float64(a.chunks))
 	*a = applyStats{}
 	m.Series.Set(float64(c.head.identity.count.Load()))
-	list := *c.head.containers.Load()
-	m.Containers.Set(float64(len(list)))
-	m.MinTime.Set(lowest(list))
+	list := c.head.containers.Load()
+	m.Containers.Set(float64(len(list.frozen) + len(list.open)))
 	m.ClockSuspect.Set(0)
 	if c.suspect {
 		m.ClockSuspect.Set(1)
 	}
-}
-
-// lowest returns the start of the first container in seconds; as Prometheus
-// does, the largest time when there is none.
-func lowest(list []*container) float64 {
-	if len(list) == 0 {
-		return float64(math.MaxInt64) / 1000
-	}
-	return float64(list[0].lo) / 1000
 }

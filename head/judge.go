@@ -22,7 +22,7 @@ import (
 // inside a request loses nothing. While the clock is suspect a batch that
 // would fail by time is refused for now, whole.
 func (c *committer) judge(b *Batch, w bounds) error {
-	if w.late > w.floor {
+	if w.narrow() {
 		c.judgeLate(b, w)
 	} else {
 		c.judgeFloats(b, w)
@@ -112,12 +112,12 @@ func (c *committer) judgeLate(b *Batch, w bounds) {
 	})
 	keepFloat := append(c.keep[:0], make([]bool, len(b.times))...)
 	keepHist := make([]bool, len(b.hists))
-	for i, j := range list {
-		if i > 0 && c.same(b, list[i-1], j) {
-			b.countHeld(j)
-			continue
+	var f findings
+	for _, j := range list {
+		if j.series != f.series {
+			f = findings{series: j.series, newest: j.series.newest, seen: j.series.seen}
 		}
-		ok := c.judgeOne(b, j, w)
+		ok := c.judgeOne(b, &f, j, w)
 		if j.hist {
 			keepHist[j.index] = ok
 		} else {
@@ -137,25 +137,36 @@ func (c *committer) judgeLate(b *Batch, w bounds) {
 	c.order, c.keep = list, keepFloat
 }
 
-// judgeOne judges one sample in the order of judgement.
-func (c *committer) judgeOne(b *Batch, j judged, w bounds) bool {
-	newest, seen := j.series.pendingNewest(c.group)
-	late := seen && j.t <= newest
+// findings is what the samples of one series in one batch have come to so far.
+type findings struct {
+	series *Series
+	newest int64  // of the series, once what was kept is applied
+	seen   bool   // newest says something
+	stands bool   // last says something
+	last   judged // the last sample that was kept, or is held already
+}
+
+// judgeOne says whether to keep a sample, in the order of judgement.
+func (c *committer) judgeOne(b *Batch, f *findings, j judged, w bounds) bool {
+	if f.stands && c.same(b, f.last, j) {
+		b.countHeld(j)
+		return false
+	}
+	late := f.seen && j.t <= f.newest
 	floor, reason := w.floor, ReasonTooOld
-	if late {
-		floor = w.late
-		if j.t >= w.floor {
-			reason = ReasonTooLate
-		}
+	if late && j.t >= w.floor {
+		floor, reason = w.late, ReasonTooLate
 	}
 	if j.t >= floor && j.t <= w.ceil {
 		if !late {
-			j.series.group, j.series.pending = c.group, j.t
+			f.newest, f.seen = j.t, true
 		}
+		f.last, f.stands = j, true
 		return true
 	}
-	if late && j.t <= w.ceil && c.holds(j.series, b.sampleOf(j)) {
+	if reason == ReasonTooLate && j.t <= w.ceil && c.holds(j.series, b.sampleOf(j)) {
 		b.countHeld(j)
+		f.last, f.stands = j, true
 		return false
 	}
 	item, value := ItemSample, func() string { return FormatFloat(b.values[j.index]) }
@@ -232,11 +243,22 @@ func exemplarReason(err error) string {
 	}
 }
 
-// judgeMetadata drops what is known by now and what the table has no room for.
+// judgeMetadata keeps the last entry of each family and drops what is known by
+// now and what the table has no room for.
 func (c *committer) judgeMetadata(b *Batch) {
+	if len(b.metadata) == 0 {
+		return
+	}
+	last := make(map[string]int, len(b.metadata))
+	for i := range b.metadata {
+		last[b.metadata[i].Family] = i
+	}
 	table := &c.head.metadata
-	pending := 0
+	i, pending := -1, 0
 	b.metadata = slices.DeleteFunc(b.metadata, func(m record.Metadata) bool {
+		if i++; last[m.Family] != i {
+			return true
+		}
 		if table.knows(m.Family, m.Type, m.Unit, m.Help) {
 			return true
 		}

@@ -19,6 +19,7 @@ import (
 // named (the record was lost in a damaged stretch) are counted and logged.
 func (h *Head) Replay(ctx context.Context) error {
 	r := replayer{head: h, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
+	r.committer.nowMs = h.clock.bounds().nowMs
 	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -31,7 +32,7 @@ func (h *Head) Replay(ctx context.Context) error {
 	if r.newest.seen {
 		h.clock.newest, h.clock.stored = r.newest.t, true
 	}
-	h.clock.bounds()
+	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
 	if len(rec.Lost) > 0 || r.unnamed > 0 {
 		level = h.log.Error
@@ -43,6 +44,7 @@ func (h *Head) Replay(ctx context.Context) error {
 		h.log.Error(why)
 	}
 	h.options.Metrics.Unnamed.Add(float64(r.unnamed))
+	r.committer.forget()
 	r.committer.report()
 	h.start(r.committer)
 	return nil

@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// delayBuckets is how many powers of two of a millisecond Delays tells apart: the last is beyond half a year.
+// delayBuckets is how many buckets Delays has: bucket i is up to 2^i
+// milliseconds, that included, and the last one beyond half a year.
 const delayBuckets = 36
 
 // DelayCounts are delays counted by one goroutine until it hands them to
@@ -19,10 +20,8 @@ type DelayCounts struct {
 
 // Observe counts a delay in milliseconds; one below 0 counts as 0.
 func (c *DelayCounts) Observe(ms int64) {
-	if ms < 0 {
-		ms = 0
-	}
-	c.buckets[min(bits.Len64(uint64(ms)), delayBuckets-1)]++
+	ms = max(0, ms)
+	c.buckets[min(bits.Len64(uint64(max(1, ms)-1)), delayBuckets-1)]++
 	c.sumMs += float64(ms)
 }
 
@@ -64,7 +63,7 @@ func (d *Delays) Collect(ch chan<- prometheus.Metric) {
 	var n uint64
 	for i, c := range d.counts.buckets[:delayBuckets-1] {
 		n += c
-		cumulative[float64(int64(1)<<i-1)/1000] = n
+		cumulative[float64(int64(1)<<i)/1000] = n
 	}
 	n += d.counts.buckets[delayBuckets-1]
 	ch <- prometheus.MustNewConstHistogram(d.desc, n, d.counts.sumMs/1000, cumulative)
