@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -336,6 +337,36 @@ func TestOversizeSeries(t *testing.T) {
 	checkPoints(t, points, want[0].points)
 	if len(frames) < 2 || r.metric(t, "rwsink_read_split_series_total", "") != 1 || !strings.Contains(r.log.String(), "split") {
 		t.Errorf("%d frames, log: %s", len(frames), r.log)
+	}
+}
+
+// TestOversizeSeriesBehindOthers: it is seen before the first byte, too.
+func TestOversizeSeriesBehindOthers(t *testing.T) {
+	r := newRig(t, Options{MaxFrameBytes: 30_000})
+	fill(t, r, 100, 1000) // about 10 KB each
+	q := everything(eq("__name__", "m"))
+	in := request1(t, []prompb.ReadRequest_ResponseType{modeChunks, modeSamples}, everything(eq("i", "00001")), q)
+	ask := func() string {
+		resp, got := r.post(t, in)
+		series := decodeReply(t, resp, got, 2)
+		if len(series) != 1+100 {
+			t.Fatalf("%d series", len(series))
+		}
+		return resp.Header.Get("Content-Type")
+	}
+	if kind := ask(); !strings.Contains(kind, "streamed") {
+		t.Errorf("all fit: %s", kind)
+	}
+	long := floatPoints(1<<40, 1000, 10_000, 0)
+	for k := range long {
+		long[k].v = math.Sqrt(float64(k))
+	}
+	r.write(t, labels.FromStrings("__name__", "m", "i", "00099"), long...)
+	if kind := ask(); kind != "application/x-protobuf" {
+		t.Errorf("one does not: %s", kind)
+	}
+	if s := r.log.String(); s != "" {
+		t.Errorf("log: %s", s)
 	}
 }
 
