@@ -82,7 +82,9 @@ func TestSampleLimit(t *testing.T) {
 		t.Errorf("%d series", len(got))
 	}
 	r.write(t, labels.FromStrings("__name__", "n"), point{t: 501, h: h.int()})
-	for _, queries := range [][]*prompb.Query{{n}, {m, n}} {
+	r.write(t, labels.FromStrings("__name__", "o", "i", "1"), floatPoints(1, 1, 60, 1)...)
+	r.write(t, labels.FromStrings("__name__", "o", "i", "2"), floatPoints(1, 1, 41, 1)...)
+	for _, queries := range [][]*prompb.Query{{n}, {m, n}, {everything(eq("__name__", "o"))}} {
 		resp, got := r.post(t, request1(t, nil, queries...))
 		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(got), "exceeded sample limit (100)") {
 			t.Errorf("status %d: %s", resp.StatusCode, got)
@@ -94,7 +96,7 @@ func TestSampleLimit(t *testing.T) {
 	if got := r.ask(t, modeChunks, n); len(got[0].points) != 101 {
 		t.Errorf("the limit is of SAMPLES, a stream has %d samples", len(got[0].points))
 	}
-	if got := r.metric(t, "rwsink_read_refused_total", "sample_limit"); got != 2 {
+	if got := r.metric(t, "rwsink_read_refused_total", "sample_limit"); got != 3 {
 		t.Errorf("counted %v refusals", got)
 	}
 }
