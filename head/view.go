@@ -59,6 +59,25 @@ func (v *View) has(s *Series, mint, maxt int64) bool {
 	return false
 }
 
+// Size returns how many samples of s the containers that overlap [mint, maxt]
+// hold at most, and the bytes of those that are sealed.
+func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
+	v.head.mu.RLock()
+	defer v.head.mu.RUnlock()
+	for _, c := range v.overlapping(mint, maxt) {
+		p := c.parts[s]
+		if p == nil {
+			continue
+		}
+		for i := range p.chunks {
+			samples += int(p.chunks[i].N)
+			bytes += len(p.chunks[i].Data)
+		}
+		samples += p.tailLen() + p.lateLen()
+	}
+	return samples, bytes
+}
+
 // postingsReader lets Prometheus's matcher resolution read the head's postings;
 // it calls none of the methods that are not here.
 type postingsReader struct {

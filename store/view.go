@@ -112,6 +112,12 @@ func unite(list []Series) []Series {
 	return list[:n]
 }
 
+// Size returns at most how many samples s has in [mint, maxt], and the bytes of
+// those that are sealed, without reading them.
+func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
+	return v.head.Size(s.head, mint, maxt)
+}
+
 // Reader reads series of a view. It holds scratch memory and serves one goroutine.
 type Reader struct {
 	view   *View
