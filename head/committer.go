@@ -300,7 +300,7 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h.mu.Unlock()
 	for i := range b.exemplars {
 		e := &b.exemplars[i]
-		if err := h.exemplars.AddExemplar(e.series.labels, e.Exemplar); err != nil {
+		if err := h.exemplars.add(e.series.labels, e.Exemplar); err != nil {
 			// Another batch of the group was ahead of it.
 			b.result.Exemplars--
 			b.result.Refused.Add(1, &Refusal{

@@ -129,6 +129,6 @@ func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
 // exemplar restores one; what the ring refuses now it refused then.
 func (r *replayer) exemplar(e *record.Exemplar) {
 	if s := r.head.identity.byRef(e.Ref); s != nil {
-		_ = r.head.exemplars.AddExemplar(s.labels, exemplar.Exemplar{Labels: e.Labels, Value: e.V, Ts: e.T, HasTs: true})
+		_ = r.head.exemplars.add(s.labels, exemplar.Exemplar{Labels: e.Labels, Value: e.V, Ts: e.T, HasTs: true})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -70,15 +71,20 @@ func serve(c *config, logger *slog.Logger) error {
 // runActors starts what runs and returns when all of it has ended, nil after a signal.
 func runActors(c *config, st *store.Store, listeners []net.Listener, registry *prometheus.Registry, logger *slog.Logger) error {
 	var g runner.Group
-	{ // Signals. After the first, the next one ends the process: its handler is gone.
-		execute, interrupt := runner.SignalHandler(context.Background(), os.Interrupt, syscall.SIGTERM)
+	{ // Signals, caught before the first request is. After the first, the next one ends the process: its handler is gone.
+		signals, ended := make(chan os.Signal, 1), make(chan struct{})
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		g.Add(func() error {
-			err := execute()
-			if errors.Is(err, runner.ErrSignal) {
+			defer signal.Stop(signals)
+			select {
+			case s := <-signals:
+				err := &runner.SignalError{Signal: s}
 				logger.Info("Stopping", "reason", err)
+				return err
+			case <-ended:
+				return nil
 			}
-			return err
-		}, interrupt)
+		}, func(error) { close(ended) })
 	}
 	{ // HTTP.
 		server := &http.Server{
