@@ -155,7 +155,7 @@ type process struct {
 
 // options are those of tests: a clock that stands still, everything accepted.
 func options() head.Options {
-	return head.Options{Accept: head.Accept{Window: -1, MaxFuture: 10 * time.Minute, Now: newClock().now}}
+	return head.Options{Exemplars: 100, Accept: head.Accept{Window: -1, MaxFuture: 10 * time.Minute, Now: newClock().now}}
 }
 
 // start opens the log in /wal of fs and replays it.

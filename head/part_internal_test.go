@@ -94,6 +94,7 @@ func readAll(t interface{ Fatalf(string, ...any) }, h *Head, s *Series, mint, ma
 }
 
 func testHead(t interface{ Fatalf(string, ...any) }, o Options) (*Head, *committer) {
+	o.Exemplars = 100
 	h, err := New(o)
 	if err != nil {
 		t.Fatalf("new head: %v", err)
