@@ -14,7 +14,7 @@ import (
 var nan, negInf = math.NaN(), math.Inf(-1)
 
 // values are what may stand at one timestamp.
-var values = map[string]func(t int64) sample{
+var values = map[string]func(series int, t int64) sample{
 	"one":          func(i int, t int64) sample { return float(i, t, 1) },
 	"two":          func(i int, t int64) sample { return float(i, t, 2) },
 	"zero":         func(i int, t int64) sample { return float(i, t, 0) },
