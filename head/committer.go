@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/metrics"
@@ -37,24 +36,28 @@ const maxGroup = 1 << 17
 type committer struct {
 	head    *Head
 	log     *wal.Log
+	boxes   boxes
 	applier *applier
-	merger  ooo.Merger
-	probe   ooo.Buffer
+	stats   committerStats
+	suspect bool // the clock, when it was last read
 
 	group   uint64   // counts groups, for Series.group
 	batches []*Batch // taken from the queue
 	judged  []*Batch // of them, those of the group
-	lsns    []wal.LSN
-	record  record.Batch
-	payload []byte
 
-	maxPayload int       // bytes of a frame
+	// Of judging.
+	keep   []bool
+	order  []judged
+	reader *Reader
+	merger ooo.Merger
+	probe  ooo.Buffer
+
+	// Of logging.
+	lsns       []wal.LSN
 	named      []*Series // whose record this group writes
-	keep       []bool
-	order      []judged
-	reader     *Reader
-	suspect    bool
-	stats      committerStats
+	record     record.Batch
+	payload    []byte
+	maxPayload int // bytes of a frame
 }
 
 // committerStats count since the last time they were taken.
@@ -67,6 +70,7 @@ func newCommitter(h *Head) *committer {
 	return &committer{
 		head: h, log: h.options.Log, applier: newApplier(h.options), group: 1,
 		reader: (&View{head: h}).NewReader(), maxPayload: wal.MaxPayload,
+		boxes: boxes{byStart: map[int64]*container{}, rangeMs: h.options.BlockDuration.Milliseconds()},
 	}
 }
 
@@ -263,6 +267,7 @@ func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
 		c.stats.lateness.Observe(elapsed(b.hists[i].t, w.nowMs))
 		c.place(b.hists[i].series, lsn, &b.hists[i].sample)
 	}
+	c.boxes.publish(h)
 	h.mu.Unlock()
 	for i := range b.exemplars {
 		e := &b.exemplars[i]
@@ -280,7 +285,10 @@ func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
 
 // place puts one sample into its part. Head.mu is held for writing.
 func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
-	box := c.container(s, x.t)
+	box := s.liveIn
+	if box == nil || !box.contains(x.t) {
+		box = c.boxes.of(x.t)
+	}
 	box.touch(lsn)
 	p := c.partOf(s, box)
 	if s.seen && x.t <= s.newest {
@@ -291,22 +299,6 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 		s.newest, s.seen = x.t, true
 	}
 	c.applier.add(box, p, x)
-}
-
-// container returns the container of t, opening one when there is none.
-func (c *committer) container(s *Series, t int64) *container {
-	if s.liveIn != nil && s.liveIn.contains(t) {
-		return s.liveIn
-	}
-	list := *c.head.containers.Load()
-	i := sort.Search(len(list), func(i int) bool { return list[i].hi >= t })
-	if i < len(list) && list[i].contains(t) {
-		return list[i]
-	}
-	box := newContainer(t, c.head.options.BlockDuration.Milliseconds())
-	list = slices.Insert(slices.Clone(list), i, box)
-	c.head.containers.Store(&list)
-	return box
 }
 
 // partOf returns the part of s in box, opening one when there is none.

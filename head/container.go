@@ -1,7 +1,9 @@
 package head
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/rwsink/rwsink/wal"
 )
@@ -14,20 +16,52 @@ type container struct {
 	parts       map[*Series]*part
 }
 
-// newContainer returns the container of the aligned range that t falls into.
-func newContainer(t, blockMs int64) *container {
-	mod := t % blockMs
-	if mod < 0 {
-		mod += blockMs
-	}
-	c := &container{lo: t - mod, hi: t + (blockMs - 1 - mod), parts: map[*Series]*part{}}
-	if c.lo > t {
-		c.lo = math.MinInt64
-	}
-	if c.hi < t {
-		c.hi = math.MaxInt64
+// boxes are the head's containers, as the committer finds them.
+type boxes struct {
+	rangeMs int64
+	byStart map[int64]*container
+	opened  []*container // those that views cannot see yet
+}
+
+// of returns the container of t, opening one when there is none.
+func (b *boxes) of(t int64) *container {
+	lo, hi := alignedRange(t, b.rangeMs)
+	c := b.byStart[lo]
+	if c == nil {
+		c = &container{lo: lo, hi: hi, parts: map[*Series]*part{}}
+		b.byStart[lo] = c
+		b.opened = append(b.opened, c)
 	}
 	return c
+}
+
+// publish lets views see the containers that were opened: once a batch, since
+// the list is replaced, never changed, and one batch may open very many.
+func (b *boxes) publish(h *Head) {
+	if len(b.opened) == 0 {
+		return
+	}
+	list := slices.Concat(*h.containers.Load(), b.opened)
+	slices.SortFunc(list, func(x, y *container) int { return cmp.Compare(x.lo, y.lo) })
+	h.containers.Store(&list)
+	b.opened = nil
+}
+
+// alignedRange returns the range of a multiple of rangeMs that t falls into,
+// both ends included; at the ends of int64 it is shorter.
+func alignedRange(t, rangeMs int64) (lo, hi int64) {
+	mod := t % rangeMs
+	if mod < 0 {
+		mod += rangeMs
+	}
+	lo, hi = t-mod, t+(rangeMs-1-mod)
+	if lo > t {
+		lo = math.MinInt64
+	}
+	if hi < t {
+		hi = math.MaxInt64
+	}
+	return lo, hi
 }
 
 func (c *container) contains(t int64) bool { return t >= c.lo && t <= c.hi }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/wal"
 )
 
 // oracle is the rule for equal timestamps, kept naively: the last number if
@@ -161,7 +162,7 @@ func TestReadsWhatTheRuleSays(t *testing.T) {
 					if rapid.IntRange(0, 3).Draw(t, "order") > 0 && cursor <= math.MaxInt64-step {
 						x.t, cursor = cursor, cursor+step
 					}
-					c.place(s, 1, &x)
+					c.put(s, 1, &x)
 					want.add(x)
 				}
 				mint, maxt := times.Draw(t, "mint"), times.Draw(t, "maxt")
@@ -185,7 +186,7 @@ func TestChunksOfOneTarget(t *testing.T) {
 	start := int64(1_700_006_400_000)
 	for i := range int64(5 * 480) {
 		for _, s := range series {
-			c.place(s, 1, &sample{t: start + i*15_000 + int64(i%5), v: rng.Float64()})
+			c.put(s, 1, &sample{t: start + i*15_000 + int64(i%5), v: rng.Float64()})
 		}
 	}
 	for _, box := range *h.containers.Load() {
@@ -214,12 +215,12 @@ func TestChunkNeverPastHardCut(t *testing.T) {
 	want := oracle{}
 	for i := range int64(5000) {
 		x := sample{t: i, v: float64(i)}
-		c.place(s, 1, &x)
+		c.put(s, 1, &x)
 		want.add(x)
 	}
 	for i := int64(4999); i > 0; i -= 3 {
 		x := sample{t: i, v: -1}
-		c.place(s, 1, &x)
+		c.put(s, 1, &x)
 		want.add(x)
 	}
 	for _, box := range *h.containers.Load() {
@@ -250,7 +251,7 @@ func TestLateIsBounded(t *testing.T) {
 					if i < 2 {
 						y.t = i * 100_000
 					}
-					c.place(s, 1, &y)
+					c.put(s, 1, &y)
 					want.add(y)
 					if n := s.live.lateLen(); n > maxLate {
 						t.Fatalf("%d samples wait", n)
@@ -262,4 +263,10 @@ func TestLateIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// put places a sample and lets views see it.
+func (c *committer) put(s *Series, lsn wal.LSN, x *sample) {
+	c.place(s, lsn, x)
+	c.boxes.publish(c.head)
 }

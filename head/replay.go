@@ -95,6 +95,7 @@ func (r *replayer) frame(f wal.Frame) error {
 		s := &b.Histograms[i]
 		r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
 	}
+	r.committer.boxes.publish(r.head)
 	r.head.mu.Unlock()
 	for i := range b.Exemplars {
 		r.exemplar(&b.Exemplars[i])
