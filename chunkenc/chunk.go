@@ -83,7 +83,8 @@ func corrupt(enc Encoding, offset int, format string, args ...any) error {
 const (
 	flagShared = 1 << 0 // the time column is shared: its reference follows
 	flagStart  = 1 << 1 // there is a column of start timestamps
-	flagsKnown = flagShared | flagStart
+
+	schemeShift = 2 // the scheme of the values stands above the flags
 )
 
 // refOffset is where the 8-byte reference of a shared time column stands.
@@ -116,11 +117,14 @@ func readHeader(data []byte) (header, error) {
 		return header{}, corrupt(0, len(data), "got %d bytes, want at least 2", len(data))
 	}
 	h := header{enc: Encoding(data[0]), flags: data[1], size: 2}
-	known := byte(flagsKnown)
+	var known byte
 	switch h.enc {
 	case EncTime:
-		known = 0
 	case EncDelta, EncRaw:
+		known = 0xff // the scheme is checked with the values
+		if scheme := h.flags >> schemeShift; (h.enc == EncRaw) != (scheme == schemePlain) {
+			return header{}, corrupt(h.enc, 1, "scheme %d of values", scheme)
+		}
 	case EncHistogram, EncFloatHistogram:
 		known = flagStart
 	default:

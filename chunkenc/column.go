@@ -6,78 +6,24 @@ import (
 	"slices"
 )
 
-// appendInts appends a column of integers: zigzag varints of the second differences.
-func appendInts(dst []byte, x []int64) []byte {
-	var last, delta int64
+// The raw encoding: every number of a column in 8 bytes, little-endian.
+
+func appendPlain(dst []byte, x []int64) []byte {
 	for _, v := range x {
-		d := v - last
-		dst = binary.AppendVarint(dst, d-delta)
-		last, delta = v, d
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
 	}
 	return dst
 }
 
-// readInts appends the n integers of the column at data[at:] to dst and returns
-// the offset of what follows.
-func readInts(dst []int64, data []byte, at, n int, enc Encoding) ([]int64, int, error) {
-	if n > len(data)-at {
-		return dst, at, corrupt(enc, at, "%d integers in %d bytes", n, len(data)-at)
-	}
-	dst = slices.Grow(dst, n)
-	var last, delta int64
-	for range n {
-		d, size := binary.Varint(data[at:])
-		if size <= 0 {
-			return dst, at, corrupt(enc, at, "bad varint")
-		}
-		at += size
-		delta += d
-		last += delta
-		dst = append(dst, last)
-	}
-	return dst, at, nil
-}
-
-// appendValues appends a column of floats: 8 bytes each, little-endian.
-func appendValues(dst []byte, v []float64) []byte {
+func appendPlainFloats(dst []byte, v []float64) []byte {
 	for _, f := range v {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
 	}
 	return dst
 }
 
-func readValues(dst []float64, data []byte, at, n int, enc Encoding) ([]float64, int, error) {
-	if 8*n > len(data)-at {
-		return dst, at, corrupt(enc, at, "%d values in %d bytes", n, len(data)-at)
-	}
-	dst = slices.Grow(dst, n)
-	for range n {
-		dst = append(dst, math.Float64frombits(binary.LittleEndian.Uint64(data[at:])))
-		at += 8
-	}
-	return dst, at, nil
-}
-
-// intReader is readInts or readRaw.
-type intReader func(dst []int64, data []byte, at, n int, enc Encoding) ([]int64, int, error)
-
-// appendRaw appends the columns of a raw chunk: 8 bytes a number, little-endian.
-func appendRaw(dst []byte, s *Samples, shared, start bool) []byte {
-	if !shared {
-		for _, t := range s.T {
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(t))
-		}
-	}
-	if start {
-		for _, t := range s.ST {
-			dst = binary.LittleEndian.AppendUint64(dst, uint64(t))
-		}
-	}
-	return appendValues(dst, s.V)
-}
-
-// readRaw appends the n numbers at data[at:] to dst.
-func readRaw(dst []int64, data []byte, at, n int, enc Encoding) ([]int64, int, error) {
+// readPlainInts appends the n numbers at data[at:] to dst.
+func readPlainInts(dst []int64, data []byte, at, n int, enc Encoding) ([]int64, int, error) {
 	if 8*n > len(data)-at {
 		return dst, at, corrupt(enc, at, "%d numbers in %d bytes", n, len(data)-at)
 	}
@@ -87,4 +33,16 @@ func readRaw(dst []int64, data []byte, at, n int, enc Encoding) ([]int64, int, e
 		at += 8
 	}
 	return dst, at, nil
+}
+
+// readPlain reads the values at data[at:] to out.
+func readPlain(out []float64, data []byte, at int, enc Encoding) (int, error) {
+	if 8*len(out) > len(data)-at {
+		return at, corrupt(enc, at, "%d values in %d bytes", len(out), len(data)-at)
+	}
+	src := data[at:]
+	for i := range out {
+		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
+	}
+	return at + 8*len(out), nil
 }

@@ -4,6 +4,9 @@ import "slices"
 
 // Decoder opens chunks. It holds scratch memory and serves one goroutine.
 type Decoder struct {
+	r     intReader
+	ints  []int64     // decimals, ULPs or bits of values
+	vals  []float64   // values of runs
 	times []int64     // the column of last, decoded
 	last  *TimeColumn // the shared column opened last
 	hist  histDecoder
@@ -94,7 +97,7 @@ func (d *Decoder) Times(dst []int64, col *TimeColumn) ([]int64, error) {
 	if h.enc != EncTime {
 		return dst, corrupt(h.enc, 0, "want a time column")
 	}
-	out, size, err := readInts(dst, col.Data, h.size, h.n, h.enc)
+	out, size, err := d.r.read(dst, col.Data, h.size, h.n, h.enc)
 	if err == nil && size != len(col.Data) {
 		err = corrupt(h.enc, size, "%d bytes follow the column", len(col.Data)-size)
 	}
@@ -120,10 +123,6 @@ func (d *Decoder) shared(col *TimeColumn) ([]int64, error) {
 
 // floats appends the samples of a float chunk. Offsets are into c.Data.
 func (d *Decoder) floats(s *Samples, c *Chunk, h *header) (err error) {
-	ints := readInts
-	if h.enc == EncRaw {
-		ints = readRaw
-	}
 	at := h.size
 	if h.shared() {
 		if c.Times == nil {
@@ -137,13 +136,13 @@ func (d *Decoder) floats(s *Samples, c *Chunk, h *header) (err error) {
 			return corrupt(h.enc, h.size, "%d samples, but %d in the shared time column", h.n, len(t))
 		}
 		s.T = append(s.T, t...)
-	} else if s.T, at, err = ints(s.T, c.Data, at, h.n, h.enc); err != nil {
+	} else if s.T, at, err = d.readInts(s.T, c.Data, at, h); err != nil {
 		return err
 	}
-	if at, err = readStart(s, c.Data, at, h, ints); err != nil {
+	if at, err = d.readStart(s, c.Data, at, h); err != nil {
 		return err
 	}
-	if s.V, at, err = readValues(s.V, c.Data, at, h.n, h.enc); err != nil {
+	if s.V, at, err = d.readValues(s.V, c.Data, at, h.n, h.enc, h.flags>>schemeShift); err != nil {
 		return err
 	}
 	if at != len(c.Data) {
@@ -155,7 +154,7 @@ func (d *Decoder) floats(s *Samples, c *Chunk, h *header) (err error) {
 // readStart appends the start column, or zeros when s has one and the chunk
 // has not. Called when s.T holds, or will hold, the chunk's timestamps after
 // the len(s.ST) that have a start already.
-func readStart(s *Samples, data []byte, at int, h *header, ints intReader) (int, error) {
+func (d *Decoder) readStart(s *Samples, data []byte, at int, h *header) (int, error) {
 	before := s.Len()
 	if isFloat(h.enc) {
 		before -= h.n
@@ -164,7 +163,7 @@ func readStart(s *Samples, data []byte, at int, h *header, ints intReader) (int,
 	case h.start():
 		s.ST = append(s.ST, make([]int64, before-len(s.ST))...)
 		var err error
-		s.ST, at, err = ints(s.ST, data, at, h.n, h.enc)
+		s.ST, at, err = d.readInts(s.ST, data, at, h)
 		return at, err
 	case len(s.ST) > 0:
 		s.ST = append(s.ST, make([]int64, h.n)...)
@@ -178,4 +177,12 @@ func (s *Samples) truncate(n, nst int) {
 	s.V = s.V[:min(n, len(s.V))]
 	s.H = slices.Delete(s.H, min(n, len(s.H)), len(s.H))
 	s.FH = slices.Delete(s.FH, min(n, len(s.FH)), len(s.FH))
+}
+
+// readInts reads a column of times or starts in the chunk's encoding.
+func (d *Decoder) readInts(dst []int64, data []byte, at int, h *header) ([]int64, int, error) {
+	if h.enc == EncRaw {
+		return readPlainInts(dst, data, at, h.n, h.enc)
+	}
+	return d.r.read(dst, data, at, h.n, h.enc)
 }

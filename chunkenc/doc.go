@@ -11,6 +11,12 @@
 // (EncTime). Histogram chunks wrap the chunks of Prometheus's tsdb/chunkenc
 // with a start column beside them. docs/format/chunk.md has the bytes.
 //
+// The parts, each a page: ints.go is the one packer (predictors, blocks of 128
+// residuals, exceptions) over the generated kernels of unpack.go; runs.go is for
+// columns that repeat; values.go turns floats into integers; xorbits.go bounds
+// what any of this may cost; xor.go writes Prometheus's own chunks; layout.go
+// checks a histogram chunk before Prometheus's iterator trusts it.
+//
 // Everything here is batch-shaped: no reader interface, no call per sample, no
 // allocation once the caller's memory is large enough. Decoding any byte string
 // gives an error with its position, never a panic, and never allocates more

@@ -5,7 +5,12 @@ type Encoder struct {
 	// Float is the encoding of float chunks: EncDelta (also when 0) or EncRaw.
 	Float Encoding
 
-	buf  []byte // a chunk under construction
+	buf  []byte     // a chunk under construction
+	alt  []byte     // another form of a column
+	x    []int64    // decimals or bits of the values
+	ulps []int64    // what the decimals are off
+	exc  []int      // positions of values that are no decimals
+	ints intEncoder // packs columns
 	hist histScratch
 }
 
@@ -47,7 +52,7 @@ func (e *Encoder) Times(t []int64) *TimeColumn {
 
 // AppendTimes appends the bytes of a time column (see Times) to dst.
 func (e *Encoder) AppendTimes(dst []byte, t []int64) []byte {
-	return appendInts(appendHeader(dst, EncTime, 0, len(t)), t)
+	return e.ints.appendTimes(appendHeader(dst, EncTime, 0, len(t)), t)
 }
 
 // AppendFloats appends to dst the bytes of one chunk of floats: 1 to MaxSamples
@@ -64,17 +69,27 @@ func (e *Encoder) AppendFloats(dst []byte, s *Samples, shared bool) []byte {
 	if anyStart(s.ST) {
 		flags |= flagStart
 	}
+	at := len(dst) + 1
 	dst = appendHeader(dst, enc, flags, s.Len())
 	if enc == EncRaw {
-		return appendRaw(dst, s, shared, flags&flagStart != 0)
+		if !shared {
+			dst = appendPlain(dst, s.T)
+		}
+		if flags&flagStart != 0 {
+			dst = appendPlain(dst, s.ST)
+		}
+		dst[at] |= schemePlain << schemeShift
+		return appendPlainFloats(dst, s.V)
 	}
 	if !shared {
-		dst = appendInts(dst, s.T)
+		dst = e.ints.appendTimes(dst, s.T)
 	}
 	if flags&flagStart != 0 {
-		dst = appendInts(dst, s.ST)
+		dst = e.ints.append(dst, s.ST)
 	}
-	return appendValues(dst, s.V)
+	dst, scheme := e.appendValues(dst, s.V)
+	dst[at] |= scheme << schemeShift
+	return dst
 }
 
 // chunkOf makes a chunk of the samples whose bytes are data, which it copies.

@@ -105,7 +105,7 @@ func (e *Encoder) closeRun(dst []Chunk, s *Samples, run *histRun, end int) []Chu
 	}
 	e.buf = appendHeader(e.buf[:0], enc, flags, part.Len())
 	if flags != 0 {
-		e.buf = appendInts(e.buf, part.ST)
+		e.buf = e.ints.append(e.buf, part.ST)
 	}
 	body := run.chunk.Bytes()
 	e.buf = binary.AppendUvarint(e.buf, uint64(len(body)))
@@ -162,7 +162,7 @@ type histDecoder struct {
 
 // histograms appends the samples of a histogram chunk. Offsets are into c.Data.
 func (d *Decoder) histograms(s *Samples, c *Chunk, h *header) error {
-	at, err := readStart(s, c.Data, h.size, h, readInts)
+	at, err := d.readStart(s, c.Data, h.size, h)
 	if err != nil {
 		return err
 	}

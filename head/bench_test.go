@@ -27,11 +27,11 @@ type load struct {
 }
 
 func newLoad(tb testing.TB, fs vfs.FS, series int) *load {
-	p, err := start(fs, options(), wal.Options{Sync: wal.SyncNever})
+	p, err := start(fs, nearOptions(), wal.Options{Sync: wal.SyncNever})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l := &load{p: p, known: make([]*head.Series, series), keys: make([]head.Key, series), t: nowMs - 1000*hourMs}
+	l := &load{p: p, known: make([]*head.Series, series), keys: make([]head.Key, series), t: nowMs + hourMs}
 	for i := range l.known {
 		l.known[i], l.keys[i] = p.series(i), key(i)
 	}
@@ -113,7 +113,7 @@ func BenchmarkReplay(b *testing.B) {
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
-		p := mustStart(b, fs, options())
+		p := mustStart(b, fs, nearOptions())
 		b.StopTimer()
 		p.stop()
 		b.StartTimer()

@@ -287,8 +287,8 @@ func TestFullQueue(t *testing.T) {
 
 // TestSelect matches absent labels, and nothing without matchers.
 func TestSelect(t *testing.T) {
-	p := run(t, options())
-	p.stored(t, float(0, 1000, 1), float(1, 10*hourMs, 1))
+	p := run(t, nearOptions())
+	p.stored(t, float(0, nowMs, 1), float(1, nowMs+10*hourMs, 1))
 	v := p.head.View()
 	for _, c := range []struct {
 		mint, maxt int64
@@ -300,8 +300,8 @@ func TestSelect(t *testing.T) {
 		{math.MinInt64, math.MaxInt64, []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, "absent", "")}, 0},
 		{math.MinInt64, math.MaxInt64, []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "i", "0|1")}, 2},
 		{math.MinInt64, math.MaxInt64, []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotRegexp, "i", "0")}, 1},
-		{1000, 1000, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "absent", "")}, 1},
-		{20 * hourMs, 30 * hourMs, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "absent", "")}, 0},
+		{nowMs, nowMs, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "absent", "")}, 1},
+		{nowMs + 20*hourMs, nowMs + 30*hourMs, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "absent", "")}, 0},
 	} {
 		got, err := v.Select(t.Context(), c.mint, c.maxt, c.ms...)
 		if err != nil || len(got) != c.want {

@@ -160,7 +160,10 @@ func (id *identity) restore(ref uint64, ls labels.Labels) *Series {
 	if s == nil {
 		return id.create(hash, ls, ref)
 	}
-	id.setRef(ref, s)
+	if ref != s.ref && !slices.Contains(s.also, ref) {
+		s.also = append(s.also, ref)
+		id.setRef(ref, s)
+	}
 	return s
 }
 

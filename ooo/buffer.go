@@ -76,10 +76,12 @@ func (b *Buffer) Bounds() (mint, maxt int64) {
 	return b.min, b.max
 }
 
-// Count returns how many samples lie in [lo, hi].
+// Count returns how many samples lie in [lo, hi]. Like CopyRange and Take it
+// searches a buffer that is in order of time (see Merger.Sort) and goes through
+// one that is not.
 func (b *Buffer) Count(lo, hi int64) int {
-	if b.covered(lo, hi) {
-		return len(b.points)
+	if i, j, ok := b.find(lo, hi); ok {
+		return j - i
 	}
 	n := 0
 	for i := range b.points {
@@ -90,14 +92,11 @@ func (b *Buffer) Count(lo, hi int64) int {
 	return n
 }
 
-// CopyRange appends to dst, in order of arrival, the samples in [lo, hi]. The
-// histogram objects are shared.
+// CopyRange appends to dst, in the order that b has, the samples in [lo, hi].
+// The histogram objects are shared.
 func (b *Buffer) CopyRange(dst *Buffer, lo, hi int64) {
-	if b.covered(lo, hi) {
-		dst.appendAll(b)
-		return
-	}
-	if len(b.points) == 0 || hi < b.min || b.max < lo {
+	if i, j, ok := b.find(lo, hi); ok {
+		dst.append(b, i, j)
 		return
 	}
 	for i := range b.points {
@@ -107,15 +106,12 @@ func (b *Buffer) CopyRange(dst *Buffer, lo, hi int64) {
 	}
 }
 
-// Take moves to dst, in order of arrival, the samples in [lo, hi]; the others
-// stay in theirs. b keeps its memory.
+// Take moves to dst, in the order that b has, the samples in [lo, hi]; the
+// others stay in theirs. b keeps its memory.
 func (b *Buffer) Take(dst *Buffer, lo, hi int64) {
-	if b.covered(lo, hi) {
-		dst.appendAll(b)
-		b.Reset()
-		return
-	}
-	if len(b.points) == 0 || hi < b.min || b.max < lo {
+	if i, j, ok := b.find(lo, hi); ok {
+		dst.append(b, i, j)
+		b.remove(i, j)
 		return
 	}
 	n := 0
@@ -147,9 +143,21 @@ func (b *Buffer) Bytes() int {
 	return n
 }
 
-// covered says whether every sample lies in [lo, hi].
-func (b *Buffer) covered(lo, hi int64) bool {
-	return len(b.points) > 0 && lo <= b.min && b.max <= hi
+// find returns the positions [i, j) of the samples in [lo, hi], if they are neighbours for sure.
+func (b *Buffer) find(lo, hi int64) (i, j int, ok bool) {
+	n := len(b.points)
+	switch {
+	case n == 0 || hi < lo || hi < b.min || b.max < lo:
+		return 0, 0, true
+	case lo <= b.min && b.max <= hi:
+		return 0, n, true
+	case b.unsorted:
+		return 0, 0, false
+	}
+	if lo > b.min {
+		i = searchPoints(b.points, lo-1)
+	}
+	return i, i + searchPoints(b.points[i:], hi), true
 }
 
 // plain says whether all samples are floats without a start timestamp.
@@ -203,21 +211,49 @@ func addCell[T comparable](col []T, n int, v T) []T {
 	return append(col, v)
 }
 
-// appendAll adds the samples of src in their order.
-func (b *Buffer) appendAll(src *Buffer) {
+// append adds the samples [i, j) of src in their order.
+func (b *Buffer) append(src *Buffer, i, j int) {
+	if i == j {
+		return
+	}
 	if !src.plain() || b.ext != nil {
-		for i := range src.points {
+		for ; i < j; i++ {
 			b.add(src.points[i].t, src.at(i))
 		}
 		return
 	}
-	if n := len(b.points); n == 0 {
-		b.min, b.max, b.unsorted = src.min, src.max, src.unsorted
-	} else {
-		b.unsorted = b.unsorted || src.unsorted || src.points[0].t < b.points[n-1].t
-		b.min, b.max = min(b.min, src.min), max(b.max, src.max)
+	mint, maxt := src.min, src.max
+	if j-i < len(src.points) { // then src is sorted
+		mint, maxt = src.points[i].t, src.points[j-1].t
 	}
-	b.points = append(b.points, src.points...)
+	if n := len(b.points); n == 0 {
+		b.min, b.max, b.unsorted = mint, maxt, src.unsorted
+	} else {
+		b.unsorted = b.unsorted || src.unsorted || src.points[i].t < b.points[n-1].t
+		b.min, b.max = min(b.min, mint), max(b.max, maxt)
+	}
+	b.points = append(b.points, src.points[i:j]...)
+}
+
+// remove takes out the samples [i, j) of a sorted buffer, or all of any.
+func (b *Buffer) remove(i, j int) {
+	n := len(b.points) - (j - i)
+	if n == 0 {
+		b.Reset()
+		return
+	}
+	if i == j {
+		return
+	}
+	if b.plain() {
+		copy(b.points[i:], b.points[j:])
+	} else {
+		for k := i; k < n; k++ {
+			b.set(k, b.points[k+j-i].t, b.at(k+j-i))
+		}
+	}
+	b.truncate(n)
+	b.min, b.max = b.points[0].t, b.points[n-1].t
 }
 
 // at returns the sample at position i.

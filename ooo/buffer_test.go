@@ -1,6 +1,7 @@
 package ooo_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,7 +32,13 @@ func TestBufferAgainstModel(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "ops") {
 			lo, hi := drawTime(t), drawTime(t)
-			switch rapid.IntRange(0, 6).Draw(t, "op") {
+			if rapid.IntRange(0, 2).Draw(t, "whole") == 0 {
+				lo, hi = math.MinInt64, math.MaxInt64
+			}
+			switch rapid.IntRange(0, 7).Draw(t, "op") {
+			case 4:
+				new(ooo.Merger).Sort(&b)
+				slices.SortStableFunc(want, func(a, b event) int { return cmp.Compare(a.t, b.t) })
 			case 0:
 				b.Reset()
 				want = want[:0]
@@ -204,5 +211,47 @@ func TestBufferColumnsGo(t *testing.T) {
 	}
 	if len(runs) != 1 || runs[0].Len() != 10 {
 		t.Fatalf("got %d runs", len(runs))
+	}
+}
+
+// Whole buffers joined one after the other, in each order that they can be in.
+func TestBufferJoin(t *testing.T) {
+	for _, c := range [][3][]int64{
+		{{1, 2}, {3, 4}, {1, 2, 3, 4}},
+		{{5}, {3}, {3, 5}},
+		{{1}, {9, 2}, {1, 2, 9}},
+		{{9, 1}, {10, 11}, {1, 9, 10, 11}},
+		{{}, {2, 1}, {1, 2}},
+		{{2, 1}, {}, {1, 2}},
+	} {
+		var dst, src ooo.Buffer
+		for _, at := range c[0] {
+			dst.Float(at, 0, float64(at))
+		}
+		for _, at := range c[1] {
+			src.Float(at, 0, float64(at))
+		}
+		src.Take(&dst, math.MinInt64, math.MaxInt64)
+		if lo, hi := dst.Bounds(); lo != c[2][0] || hi != c[2][len(c[2])-1] {
+			t.Errorf("%v and %v: bounds %d, %d", c[0], c[1], lo, hi)
+		}
+		var m ooo.Merger
+		runs, _ := m.Merge(nil, &dst)
+		if len(runs) != 1 || !slices.Equal(runs[0].T, c[2]) || src.Len() != 0 {
+			t.Errorf("%v and %v: got %v", c[0], c[1], runs[0].T)
+		}
+	}
+}
+
+// What stays behind goes on being counted.
+func TestBufferBytesAfterTake(t *testing.T) {
+	var b, out ooo.Buffer
+	for i := range int64(3) {
+		b.Histogram(i, 0, nil, &histogram.FloatHistogram{PositiveBuckets: make([]float64, 1000)})
+	}
+	three := b.Bytes()
+	b.Take(&out, 1, 1)
+	if got := three - b.Bytes(); got < 8000 || got > 9000 {
+		t.Errorf("one of three histograms of 8000 bytes went and took %d bytes along", got)
 	}
 }

@@ -6,7 +6,8 @@
 //
 // A Buffer is in order of arrival: adding is an append, 16 bytes a float sample.
 // Sorting waits for a merge. The owner of a Buffer takes out (Take) or copies
-// (CopyRange) the samples of a range of time, and merges those.
+// (CopyRange) the samples of a range of time, and merges those; for many ranges
+// of one buffer it has a Merger sort it first.
 //
 // A merge, in steps:
 //
@@ -29,9 +30,9 @@
 //
 // A reset hint speaks of the sample before. It is kept where the base had it and
 // that sample is still the one before; elsewhere it becomes unknown. Gauges keep
-// theirs. A merge sees its base only: when late samples come after the last base
-// sample of the range, the first sample of the next chunk has lost its
-// predecessor, which the codec's hint for a chunk's first sample must allow for.
+// theirs. A merge sees its base only: where late samples come after the last
+// base sample, a histogram chunk that follows, if it begins with a hint, has to
+// be in the base too, or its hint goes on to speak of a sample now further off.
 //
 // Merging in several passes gives what one pass over the same arrivals gives,
 // counts included. A histogram that was handed over is shared and never changed.

@@ -96,7 +96,7 @@ func FuzzMerge(f *testing.F) {
 		in := runsOf(base, func(e event) bool { return cuts[e.t] })
 		merged := fuzzPasses(t, in, late, nil, want, wantStats)
 		several := fuzzPasses(t, in, late, passes, want, wantStats)
-		if err := hintsHold(base, merged); err != nil {
+		if err := hintsHold(base, late, merged); err != nil {
 			t.Fatal(err)
 		}
 		for i := range merged {

@@ -278,7 +278,7 @@ func drawHistogram(t *rapid.T) *histogram.Histogram {
 		h.NegativeSpans, h.PositiveSpans = h.PositiveSpans, nil
 		h.NegativeBuckets, h.PositiveBuckets = h.PositiveBuckets, nil
 	case 3:
-		h.Schema, h.CustomValues = histogram.CustomBucketsSchema, []float64{1, 2 + float64(n)}
+		h.Schema, h.CustomValues = histogram.CustomBucketsSchema, []float64{1, rapid.SampledFrom([]float64{2, 2, 3}).Draw(t, "bound")}
 		h.PositiveSpans[0].Offset = 0
 	case 4:
 		h.Sum = stale

@@ -5,18 +5,15 @@
 //   - SAMPLES: one snappy block with a prompb.ReadResponse;
 //   - STREAMED_XOR_CHUNKS: frames of one series each, see framer.
 //
-// A request runs on one immutable view of the store, so that its queries agree
-// with each other and it may take its time. It goes through
+// A request runs on one view of the store. It goes through
 //
-//	gate -> readRequest -> External.Selector -> store.View.Select -> External.Apply
+//	gate -> decodeRequest -> External.Selector -> store.View.Select -> External.Apply
 //	     -> store.Reader.Read -> timeseries or chunker and framer -> wire
 //
 // Invariants:
 //
-//   - Neither mode holds a reply: memory is bounded by the largest series and the
-//     list of series. SAMPLES goes over the data twice, first for the sizes that
-//     stand in front of everything and for the sample limit, then to send it; a
-//     small reply is kept from the first pass.
+//   - Memory of a stream is bounded by its largest series and the list of series;
+//     a SAMPLES reply is held in its compressed form alone, up to the sample limit.
 //   - A reply is complete or visibly broken: an error before the first byte is a
 //     status and a text, one after it aborts the connection.
 //   - Series are sorted by their final labels, external ones included, no label
@@ -27,7 +24,8 @@
 // Who owns what: a handler is shared and immutable but for its gate and its pool.
 // A session belongs to the goroutine of one request and has all scratch memory.
 // Runs that the store emits are borrowed until emit returns, which is why each
-// is encoded, or copied for a merge, on the spot.
+// is encoded, or copied for a merge, on the spot. A view holds what was
+// acknowledged before it and may show later samples too: nothing is read twice.
 //
 // Not here: PromQL and the rest of the HTTP API; the merge of late samples and of
 // containers (package store); flags; the server's own timeouts.

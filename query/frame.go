@@ -31,6 +31,7 @@ type framer struct {
 	query  int64 // index of the query
 	rescue bool  // report errOversize instead of cutting, as long as nothing was sent
 
+	lead   []byte // length, sum and head of the frame under way
 	body   []byte // the fields of the ChunkedSeries: labels, then chunks
 	labels int    // bytes of labels in body
 	chunks int    // chunks in body
@@ -61,38 +62,25 @@ func (f *framer) chunk(minT, maxT int64, typ byte, data []byte) error {
 	return nil
 }
 
-// end finishes the series and returns how many frames it took. One without
-// chunks has a frame only if bare is set.
-func (f *framer) end(bare bool) (int, error) {
-	if f.chunks > 0 || bare {
-		if err := f.write(); err != nil {
-			return f.frames, err
-		}
-	}
-	return f.frames, nil
-}
-
-// write writes a frame with what is in body.
+// write writes a frame with what is in body, and so finishes a series.
 func (f *framer) write() error {
-	var prefix, suffix [16]byte
-	head := binary.AppendUvarint(append(prefix[:0], tagChunkedSeries), uint64(len(f.body)))
-	tail := suffix[:0]
+	series := len(f.body)
 	if f.query != 0 {
-		tail = binary.AppendUvarint(append(tail, tagQueryIndex), uint64(f.query))
+		f.body = binary.AppendUvarint(append(f.body, tagQueryIndex), uint64(f.query))
 	}
-	crc := crc32.Update(0, castagnoli, head)
+	message := 1 + uvarintLen(uint64(series)) + len(f.body)
+	f.lead = binary.AppendUvarint(f.lead[:0], uint64(message))
+	sum := len(f.lead)
+	f.lead = append(f.lead, 0, 0, 0, 0, tagChunkedSeries)
+	f.lead = binary.AppendUvarint(f.lead, uint64(series))
+	crc := crc32.Update(0, castagnoli, f.lead[sum+4:])
 	crc = crc32.Update(crc, castagnoli, f.body)
-	crc = crc32.Update(crc, castagnoli, tail)
-
-	var lead [32]byte
-	b := binary.AppendUvarint(lead[:0], uint64(len(head)+len(f.body)+len(tail)))
-	b = binary.BigEndian.AppendUint32(b, crc)
-	b = append(b, head...)
+	binary.BigEndian.PutUint32(f.lead[sum:], crc)
 	f.frames++
-	for _, p := range [][]byte{b, f.body, tail} {
-		if err := f.out.write(p); err != nil {
-			return err
-		}
+	if err := f.out.write(f.lead); err != nil {
+		return err
 	}
-	return nil
+	err := f.out.write(f.body)
+	f.body = f.body[:series]
+	return err
 }

@@ -8,47 +8,49 @@ import (
 )
 
 // waitersPerSlot bounds the queue before the gate: so many reads may wait for
-// each slot. A read that waits holds a connection and no memory of its own.
-const waitersPerSlot = 16
+// each slot, each with a body in memory.
+const waitersPerSlot = 8
 
 // errBusy says that the queue before the gate is full.
 var errBusy = errors.New("too many remote reads are waiting")
 
-// gate lets a fixed number of reads run and a bounded number of others wait.
+// gate lets a fixed number of reads run and a bounded number of others come near.
+//
+//  1. admit takes a place, or errBusy.
+//  2. The body is read: only then does the server see a client disconnect.
+//  3. wait takes a slot, or gives up with its client.
+//  4. leave gives slot and place back; dismiss the place of a read that got no slot.
 type gate struct {
+	places  chan struct{} // one element an admitted read
 	slots   chan struct{} // one element a running read
-	queue   chan struct{} // one element a waiting read
 	running prometheus.Gauge
 	waiting prometheus.Gauge
 }
 
 func newGate(slots int, running, waiting prometheus.Gauge) *gate {
 	return &gate{
+		places:  make(chan struct{}, slots*(1+waitersPerSlot)),
 		slots:   make(chan struct{}, slots),
-		queue:   make(chan struct{}, slots*waitersPerSlot),
 		running: running,
 		waiting: waiting,
 	}
 }
 
-// enter takes a slot, waiting for one if need be. The error is errBusy or ctx's.
-func (g *gate) enter(ctx context.Context) error {
+func (g *gate) admit() error {
 	select {
-	case g.slots <- struct{}{}:
-		g.running.Inc()
+	case g.places <- struct{}{}:
 		return nil
-	default:
-	}
-	select {
-	case g.queue <- struct{}{}:
 	default:
 		return errBusy
 	}
+}
+
+func (g *gate) dismiss() { <-g.places }
+
+// wait takes a slot. The error is ctx's.
+func (g *gate) wait(ctx context.Context) error {
 	g.waiting.Inc()
-	defer func() {
-		<-g.queue
-		g.waiting.Dec()
-	}()
+	defer g.waiting.Dec()
 	select {
 	case g.slots <- struct{}{}:
 		g.running.Inc()
@@ -58,8 +60,8 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-// leave gives the slot back.
 func (g *gate) leave() {
 	g.running.Dec()
 	<-g.slots
+	<-g.places
 }

@@ -250,6 +250,20 @@ func (r runs) points() (out []point) {
 	return out
 }
 
+// runOf returns a run of one sample.
+func runOf(p point) chunkenc.Samples {
+	s := chunkenc.Samples{T: []int64{p.t}}
+	switch {
+	case p.h != nil:
+		s.Kind, s.H = chunkenc.KindHistogram, []*histogram.Histogram{p.h}
+	case p.fh != nil:
+		s.Kind, s.FH = chunkenc.KindFloatHistogram, []*histogram.FloatHistogram{p.fh}
+	default:
+		s.V = []float64{p.v}
+	}
+	return s
+}
+
 // samePoint compares all bits of floats, and histograms but for hints and empty buckets.
 func samePoint(a, b point) bool {
 	switch {
@@ -259,12 +273,12 @@ func samePoint(a, b point) bool {
 		if value.IsStaleNaN(a.h.Sum) {
 			return value.IsStaleNaN(b.h.Sum)
 		}
-		return a.h.Equals(b.h)
+		return a.h.Copy().Compact(0).Equals(b.h.Copy().Compact(0))
 	case a.fh != nil:
 		if value.IsStaleNaN(a.fh.Sum) {
 			return value.IsStaleNaN(b.fh.Sum)
 		}
-		return a.fh.Equals(b.fh)
+		return a.fh.Copy().Compact(0).Equals(b.fh.Copy().Compact(0))
 	}
 	return math.Float64bits(a.v) == math.Float64bits(b.v)
 }

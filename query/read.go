@@ -81,18 +81,23 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, unavailable("not_ready", err))
 		return
 	}
+	if err := h.gate.admit(); err != nil {
+		h.refuse(w, unavailable("busy", err))
+		return
+	}
 	ctx := r.Context()
-	if err := h.gate.enter(ctx); err != nil {
-		reason := "canceled"
-		if errors.Is(err, errBusy) {
-			reason = "busy"
-		}
-		h.refuse(w, unavailable(reason, err))
+	body, err := readBody(w, r)
+	if err == nil {
+		err = h.gate.wait(ctx)
+	}
+	if err != nil {
+		h.gate.dismiss()
+		h.fail(ctx, w, nil, err)
 		return
 	}
 	defer h.gate.leave()
 	start := time.Now()
-	req, err := readRequest(w, r)
+	req, err := decodeRequest(body)
 	if err != nil {
 		h.fail(ctx, w, nil, err)
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/golang/snappy"
@@ -16,13 +17,12 @@ import (
 // What one request may hold. Requests are small; what they make the decoder and
 // the regular expressions allocate is many times their size.
 const (
-	maxBodyBytes    = 4 << 20 // of the compressed body
+	maxBodyBytes    = 1 << 20 // of the compressed body
 	maxDecodedBytes = 4 << 20 // of the message in it
 	maxQueries      = 1024
-	maxMatchers     = 4096    // over all queries
-	maxRegexBytes   = 1 << 20 // over all matchers
+	maxMatchers     = 4096 // over all queries
 
-	// bodyTimeout bounds how long a request may take to arrive, since it holds a slot.
+	// bodyTimeout bounds how long a request may take to arrive, since it holds a place.
 	bodyTimeout = 30 * time.Second
 )
 
@@ -36,7 +36,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 
 func badRequest(format string, args ...any) *refusal {
-	return &refusal{http.StatusBadRequest, "bad_request", "remote read: " + fmt.Sprintf(format, args...)}
+	text := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
+	return &refusal{http.StatusBadRequest, "bad_request", "remote read: " + text}
 }
 
 // request is a decoded ReadRequest.
@@ -53,10 +54,10 @@ type query struct {
 	labelsOnly bool // the hint says that labels alone are needed
 }
 
-// readRequest reads and decodes the body of r. Its Content-Type is not looked
-// at: clients send all sorts. A *refusal says what is wrong; another error means
-// that the body did not arrive.
-func readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+// readBody reads the body of r, whose Content-Type is not looked at: clients send
+// all sorts. A *refusal says that it is too large; another error means that it
+// did not arrive.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // a writer without deadlines goes without
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
@@ -67,7 +68,7 @@ func readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
-	return decodeRequest(body)
+	return body, nil
 }
 
 // decodeRequest decodes a body: one snappy block that holds a ReadRequest.
@@ -94,9 +95,9 @@ func decodeRequest(body []byte) (*request, error) {
 	if err := req.negotiate(msg.AcceptedResponseTypes); err != nil {
 		return nil, err
 	}
-	regexBytes := 0
+	budget := &regexBudget{bytes: maxRegexBytes, units: maxRegexUnits}
 	for i, q := range msg.Queries {
-		ms, err := decodeMatchers(q.Matchers, &regexBytes)
+		ms, err := decodeMatchers(q.Matchers, budget)
 		if err != nil {
 			return nil, badRequest("query %d: %v", i, err)
 		}
@@ -181,32 +182,25 @@ func (r *request) negotiate(accepted []prompb.ReadRequest_ResponseType) error {
 
 // decodeMatchers builds matchers with Prometheus's semantics: regular
 // expressions are anchored, a missing label is an empty one.
-func decodeMatchers(in []*prompb.LabelMatcher, regexBytes *int) ([]*labels.Matcher, error) {
-	out := make([]*labels.Matcher, 0, len(in))
-	for _, m := range in {
-		var typ labels.MatchType
+func decodeMatchers(in []*prompb.LabelMatcher, budget *regexBudget) ([]*labels.Matcher, error) {
+	out := make([]*labels.Matcher, len(in))
+	for i, m := range in {
+		var err error
 		switch m.Type {
 		case prompb.LabelMatcher_EQ:
-			typ = labels.MatchEqual
+			out[i], err = labels.NewMatcher(labels.MatchEqual, m.Name, m.Value)
 		case prompb.LabelMatcher_NEQ:
-			typ = labels.MatchNotEqual
+			out[i], err = labels.NewMatcher(labels.MatchNotEqual, m.Name, m.Value)
 		case prompb.LabelMatcher_RE:
-			typ = labels.MatchRegexp
+			out[i], err = budget.compile(labels.MatchRegexp, m.Name, m.Value)
 		case prompb.LabelMatcher_NRE:
-			typ = labels.MatchNotRegexp
+			out[i], err = budget.compile(labels.MatchNotRegexp, m.Name, m.Value)
 		default:
-			return nil, fmt.Errorf("matcher on label %q has the unknown type %d", clip(m.Name), m.Type)
+			err = fmt.Errorf("matcher on label %q has the unknown type %d", clip(m.Name), m.Type)
 		}
-		if typ == labels.MatchRegexp || typ == labels.MatchNotRegexp {
-			if *regexBytes += len(m.Value); *regexBytes > maxRegexBytes {
-				return nil, fmt.Errorf("regular expressions of more than %d bytes", maxRegexBytes)
-			}
-		}
-		lm, err := labels.NewMatcher(typ, m.Name, m.Value)
 		if err != nil {
-			return nil, fmt.Errorf("bad regular expression %q for label %q: %s", clip(m.Value), clip(m.Name), clip(err.Error()))
+			return nil, err
 		}
-		out = append(out, lm)
 	}
 	return out, nil
 }

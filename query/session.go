@@ -25,11 +25,10 @@ type session struct {
 	samples, series int64 // sent
 
 	// Scratch of SAMPLES.
-	body   []byte
-	hists  []byte
-	spool  []byte
-	hist   histEncoder
-	blocks blockWriter
+	body  []byte
+	hists []byte
+	hist  histEncoder
+	comp  compressor
 
 	// Scratch of STREAMED_XOR_CHUNKS.
 	frames framer
@@ -57,10 +56,9 @@ func (s *session) close() {
 	h := s.h
 	s.ctx, s.h, s.view, s.rd, s.mode = nil, nil, nil, nil, nil
 	s.out = wire{buf: s.out.buf[:0]}
-	s.frames = framer{body: s.frames.body}
-	s.blocks.out = nil
+	s.frames = framer{lead: s.frames.lead, body: s.frames.body}
 	s.chunks.begin(nil)
-	for _, b := range []*[]byte{&s.body, &s.hists, &s.spool, &s.hist.scratch, &s.frames.body} {
+	for _, b := range []*[]byte{&s.body, &s.hists, &s.hist.scratch, &s.frames.body} {
 		if cap(*b) > keepBytes {
 			*b = nil
 		}
@@ -122,4 +120,21 @@ func (s *session) read(of *Series, mint, maxt int64, emit func(*chunkenc.Samples
 		}
 	}
 	return nil
+}
+
+// errFound ends a read at its first sample.
+var errFound = errors.New("found")
+
+// exists returns 1 if of has samples in the range of q, else 0.
+func (s *session) exists(of *Series, q *query) (int, error) {
+	for _, p := range of.Parts {
+		err := s.rd.Read(p, q.mint, q.maxt, func(*chunkenc.Samples) error { return errFound })
+		if errors.Is(err, errFound) {
+			return 1, s.ctx.Err()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return 0, s.ctx.Err()
 }

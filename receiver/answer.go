@@ -12,12 +12,13 @@ import (
 	"github.com/rwsink/rwsink/head"
 )
 
-// What a refusal of this package gives as its reason: a metric label and the words of the answer.
+// Reasons of this package, beside those of the head. A reason is a metric label;
+// in an answer its underscores read as spaces.
 const (
-	reasonLabels    = "invalid labels"
-	reasonHistogram = "invalid histogram"
-	reasonExemplar  = "invalid exemplar"
-	reasonMetadata  = "invalid metadata"
+	reasonReferences = "label_references"   // 2.0: references that name no labels
+	reasonHistogram  = "invalid_histogram"  // buckets, counts or bounds that do not fit together
+	reasonTimestamp  = "exemplar_timestamp" // 2.0: an exemplar without one
+	reasonMetadata   = "invalid_metadata"   // no name, bad UTF-8, or bad references
 )
 
 // Names of headers.

@@ -33,8 +33,8 @@ func benchLabels(i int) []string {
 	}
 }
 
-func benchBodies1() (raw [][]byte) {
-	for from := 0; from < benchSeries; from += benchBatch {
+func benchBodies1(series int) (raw [][]byte) {
+	for from := 0; from < series; from += benchBatch {
 		req := prompb.WriteRequest{}
 		for i := from; i < from+benchBatch; i++ {
 			var ts prompb.TimeSeries
@@ -50,8 +50,8 @@ func benchBodies1() (raw [][]byte) {
 	return raw
 }
 
-func benchBodies2() (raw [][]byte) {
-	for from := 0; from < benchSeries; from += benchBatch {
+func benchBodies2(series int) (raw [][]byte) {
+	for from := 0; from < series; from += benchBatch {
 		table := writev2.NewSymbolTable()
 		req := writev2.Request{}
 		for i := from; i < from+benchBatch; i++ {
@@ -138,7 +138,7 @@ func scanAll2(s *scanner2, body []byte, keys bool) {
 }
 
 func BenchmarkScan(b *testing.B) {
-	one, two := benchBodies1(), benchBodies2()
+	one, two := benchBodies1(benchSeries), benchBodies2(benchSeries)
 	for _, keys := range []bool{false, true} {
 		b.Run(fmt.Sprintf("1.0/keys=%v", keys), func(b *testing.B) {
 			var s scanner1
@@ -157,7 +157,7 @@ func BenchmarkSnappy(b *testing.B) {
 		name   string
 		decode func(dst, src []byte) ([]byte, error)
 	}{{"golang", snappy.Decode}, {"s2", s2.Decode}}
-	for i, raw := range [][][]byte{benchBodies1(), benchBodies2()} {
+	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries)} {
 		var bodies [][]byte
 		for _, body := range raw {
 			bodies = append(bodies, snappy.Encode(nil, body))
@@ -177,7 +177,7 @@ func BenchmarkSnappy(b *testing.B) {
 
 // BenchmarkDecode is the way from the compressed body to keys.
 func BenchmarkDecode(b *testing.B) {
-	for i, raw := range [][][]byte{benchBodies1(), benchBodies2()} {
+	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries)} {
 		var bodies [][]byte
 		for _, body := range raw {
 			bodies = append(bodies, snappy.Encode(nil, body))

@@ -38,8 +38,8 @@ func readBody(buf []byte, r io.Reader, length, limit int64) ([]byte, error) {
 		return buf, &tooLargeError{"compressed", length, limit, "--limits.body"}
 	}
 	buf = buf[:0]
-	if want := min(length, readAhead) + 1; want > int64(cap(buf)) {
-		buf = make([]byte, 0, max(want, 4<<10))
+	if want := max(min(length, readAhead)+1, smallBody); want > int64(cap(buf)) {
+		buf = make([]byte, 0, want)
 	}
 	for {
 		if len(buf) == cap(buf) {

@@ -3,7 +3,7 @@ package receiver
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"unsafe"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -84,7 +84,7 @@ func (f *filler) put(e *entry, to target, v version) error {
 	case to.dropped:
 		f.dropped.samples += len(e.t)
 	case len(e.t) > 0:
-		f.refuse(len(e.t), to.refusal, head.ItemSample, e.t[0], formatFloat(e.v[0]))
+		f.refuse(len(e.t), to.refusal, head.ItemSample, e.t[0], head.FormatFloat(e.v[0]))
 	}
 	for _, x := range e.histograms {
 		if err := f.putHistogram(e, x, to, v); err != nil {
@@ -131,8 +131,10 @@ func (f *filler) putHistogram(e *entry, x extent, to target, v version) error {
 	}
 	h, fh, err := r.build()
 	if err != nil {
-		f.refuse(1, &head.Refusal{Reason: reasonHistogram, Detail: err.Error(), Series: to.series.Labels().String()},
-			head.ItemHistogram, r.t, r.value())
+		if !f.refused.Count(head.ItemHistogram, reasonHistogram) {
+			f.refuse(1, &head.Refusal{Reason: reasonHistogram, Detail: err.Error(), Series: to.series.Labels().String()},
+				head.ItemHistogram, r.t, r.value())
+		}
 		return nil
 	}
 	st := r.st
@@ -158,19 +160,20 @@ func (f *filler) putExemplar(x extent, to target, v version) error {
 		f.dropped.exemplars++
 		return nil
 	case to.refusal != nil:
-		f.refuse(1, to.refusal, head.ItemExemplar, r.t, formatFloat(r.v))
+		f.refuse(1, to.refusal, head.ItemExemplar, r.t, head.FormatFloat(r.v))
 		return nil
 	}
 	ls, bad := r.build(&f.strings)
+	reason := head.ReasonExemplar
 	if bad == "" && v == version2 && r.t == 0 {
-		bad = "it has no timestamp"
+		reason, bad = reasonTimestamp, "2.0 requires one"
 	}
-	if bad != "" {
-		f.refuse(1, &head.Refusal{Reason: reasonExemplar, Detail: bad, Series: to.series.Labels().String()},
-			head.ItemExemplar, r.t, formatFloat(r.v))
-		return nil
+	if bad == "" {
+		f.batch.Exemplar(to.series, r.t, r.v, ls)
+	} else if !f.refused.Count(head.ItemExemplar, reason) {
+		f.refuse(1, &head.Refusal{Reason: reason, Detail: bad, Series: to.series.Labels().String()},
+			head.ItemExemplar, r.t, head.FormatFloat(r.v))
 	}
-	f.batch.Exemplar(to.series, r.t, r.v, ls)
 	return nil
 }
 
@@ -189,8 +192,6 @@ func (f *filler) refuse(n int, r *head.Refusal, it head.Item, t int64, value str
 	f.refused.Add(n, &c)
 }
 
-func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-
 // metricTypes are the types of metadata by their number, the same in both versions.
 var metricTypes = [...]model.MetricType{
 	model.MetricTypeUnknown, model.MetricTypeCounter, model.MetricTypeGauge, model.MetricTypeHistogram,
@@ -204,6 +205,17 @@ func metricType(n uint64) model.MetricType {
 	}
 	return metricTypes[n]
 }
+
+// refuseMetadata counts metadata of a family as refused.
+func (f *filler) refuseMetadata(family []byte, detail string) {
+	if !f.refused.Count(head.ItemMetadata, reasonMetadata) {
+		name := head.FormatLabels([]head.Label{{Name: []byte(model.MetricNameLabel), Value: family}})
+		f.refuse(1, &head.Refusal{Reason: reasonMetadata, Detail: detail, Series: name}, head.ItemMetadata, 0, "")
+	}
+}
+
+// borrow returns b as a string for as long as the body lives.
+func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // entryNumber names an entry whose labels cannot.
 func entryNumber(detail string, n int) string {

@@ -55,7 +55,7 @@ func (f *filler) identify1(key head.Key, e *entry) (target, error) {
 		return target{}, err
 	}
 	if over {
-		return target{refusal: &head.Refusal{Reason: reasonLabels,
+		return target{refusal: &head.Refusal{Reason: head.ReasonLabelLimit,
 			Detail: entryNumber(tooManyLabels, f.scan1.totals.entries)}}, nil
 	}
 	return f.resolve(key)
@@ -71,10 +71,10 @@ func (f *filler) metadata1(m *metadata1) {
 		bad = "a text is not valid UTF-8"
 	}
 	if bad != "" {
-		f.refuseMetadata(string(m.family), bad)
+		f.refuseMetadata(m.family, bad)
 		return
 	}
-	f.batch.Metadata(string(m.family), metricType(m.typ), string(m.unit), string(m.help))
+	f.batch.Metadata(borrow(m.family), metricType(m.typ), borrow(m.unit), borrow(m.help))
 }
 
 // check1 makes sure, once a request and before its first series is created,

@@ -33,7 +33,7 @@ func (f *filler) fill2(body []byte) error {
 // entry2 adds the n-th entry.
 func (f *filler) entry2(e *entry, n int) error {
 	if e.refsFault != "" {
-		r := &head.Refusal{Reason: reasonLabels, Detail: entryNumber(e.refsFault, n)}
+		r := &head.Refusal{Reason: reasonReferences, Detail: entryNumber(e.refsFault, n)}
 		if e.meta != (entryMeta{}) {
 			f.refuse(1, r, head.ItemMetadata, 0, "")
 		}
@@ -63,7 +63,7 @@ func (f *filler) entry2(e *entry, n int) error {
 
 // metaKey tells metadata apart that a request repeats for every series of a family.
 type metaKey struct {
-	name string
+	name string // may stand in the body
 	meta entryMeta
 }
 
@@ -76,51 +76,52 @@ func (f *filler) metadata2(e *entry, to target) {
 	n := uint64(len(s.symbols))
 	switch {
 	case name == "":
-		f.refuseMetadata("", "the entry has no metric name")
+		f.refuseMetadata(nil, "the entry has no metric name")
 	case m.help != 0 && m.help >= n:
-		f.refuseMetadata(name, refRange("help_ref", m.help, len(s.symbols)))
+		f.refuseMetadata([]byte(name), refRange("help_ref", m.help, len(s.symbols)))
 	case m.unit != 0 && m.unit >= n:
-		f.refuseMetadata(name, refRange("unit_ref", m.unit, len(s.symbols)))
+		f.refuseMetadata([]byte(name), refRange("unit_ref", m.unit, len(s.symbols)))
 	default:
-		key := metaKey{name, m}
-		if _, seen := f.families[key]; seen {
-			return
-		}
-		f.families[key] = struct{}{}
-		help, unit := f.text(m.help), f.text(m.unit)
-		if !utf8.ValidString(name) || !utf8.ValidString(help) || !utf8.ValidString(unit) {
-			f.refuseMetadata(name, "a text is not valid UTF-8")
-			return
-		}
-		typ := metricType(m.typ)
-		f.batch.Metadata(familyName(name, typ), typ, unit, help)
+		f.addMetadata(name, m)
 	}
 }
 
+// addMetadata adds metadata whose references are in range, once a request.
+func (f *filler) addMetadata(name string, m entryMeta) {
+	key := metaKey{name, m}
+	if _, seen := f.families[key]; seen {
+		return
+	}
+	f.families[key] = struct{}{}
+	help, unit := f.text(m.help), f.text(m.unit)
+	if !utf8.ValidString(name) || !utf8.ValidString(help) || !utf8.ValidString(unit) {
+		f.refuseMetadata([]byte(name), "a text is not valid UTF-8")
+		return
+	}
+	typ := metricType(m.typ)
+	f.batch.Metadata(familyName(name, typ), typ, unit, help)
+}
+
+// text returns a symbol for as long as the body lives.
 func (f *filler) text(ref uint64) string {
 	if ref == 0 {
 		return ""
 	}
-	return string(f.scan2.symbol(uint32(ref)))
+	return borrow(f.scan2.symbol(uint32(ref)))
 }
 
-// metricName returns the metric name of an entry, "" if it has none.
+// metricName returns the metric name of an entry, "" if it has none, for as
+// long as the body lives.
 func (f *filler) metricName(e *entry, to target) string {
 	if to.series != nil {
 		return to.series.Labels().Get(model.MetricNameLabel)
 	}
 	for i := 0; i+1 < len(e.refs); i += 2 {
 		if string(f.scan2.symbol(e.refs[i])) == model.MetricNameLabel {
-			return string(f.scan2.symbol(e.refs[i+1]))
+			return borrow(f.scan2.symbol(e.refs[i+1]))
 		}
 	}
 	return ""
-}
-
-// refuseMetadata counts metadata of a family as refused.
-func (f *filler) refuseMetadata(family, detail string) {
-	f.refuse(1, &head.Refusal{Reason: reasonMetadata, Detail: detail, Series: strings.ToValidUTF8(family, "\uFFFD")},
-		head.ItemMetadata, 0, "")
 }
 
 // familySuffixes are what the names of a family's series add to its name.

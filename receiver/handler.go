@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ type Options struct {
 	Head          *head.Head
 	BodyBytes     int64 // --limits.body, 32 MiB
 	DecodedBytes  int64 // --limits.decoded, 32 MiB
-	InFlight      int   // --limits.in-flight, 256 requests
+	InFlight      int   // --limits.in-flight, 128 requests a core
 	RefusedStatus int   // --write.refused-status, 400 or 204
 	Logger        *slog.Logger
 	Metrics       *metrics.Receiver
@@ -35,7 +36,7 @@ func New(o Options) http.Handler {
 	}
 	o.DecodedBytes = min(o.DecodedBytes, math.MaxInt32)
 	if o.InFlight <= 0 {
-		o.InFlight = defaultInFlight
+		o.InFlight = inFlightPerCore * runtime.GOMAXPROCS(0)
 	}
 	if o.RefusedStatus == 0 {
 		o.RefusedStatus = http.StatusBadRequest

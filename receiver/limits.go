@@ -4,7 +4,7 @@ package receiver
 const (
 	defaultBodyBytes    = 32 << 20 // --limits.body: bytes of a compressed body
 	defaultDecodedBytes = 32 << 20 // --limits.decoded: bytes of a decoded one
-	defaultInFlight     = 256      // --limits.in-flight: requests; a sender with 50 shards has 50
+	inFlightPerCore     = 128      // --limits.in-flight: requests; a sender with 50 shards has 50
 )
 
 // Bounds on the decode work of one request. A body within the byte limits can
@@ -28,6 +28,7 @@ const (
 
 // Bounds on pooled memory.
 const (
+	smallBody    = 4 << 10 // bytes that are taken for any body
 	readAhead    = 1 << 20 // bytes of a body allocated on the word of its Content-Length alone
 	maxPooled    = 4 << 20 // bytes of a buffer that goes back to the pool
 	maxPooledLen = 1 << 16 // elements of a column that goes back to the pool

@@ -67,11 +67,8 @@ func (l *Log) open() error {
 		}
 		l.segments = append(l.segments, s)
 	}
-	if err := l.dropEmpty(); err != nil {
-		return err
-	}
-	// What a process left that was killed before it could sync the directory must not vanish under us.
-	return l.o.FS.SyncDir(l.o.Dir)
+	// What a killed process changed in the directory and did not sync is synced with the next segment.
+	return l.dropEmpty()
 }
 
 // list returns the numbers of the segments, after the repairs under way were
@@ -118,18 +115,17 @@ func (l *Log) readHeader(number uint64) (segment, error) {
 		return segment{}, err
 	}
 	defer f.Close()
-	sc, err := newScanner(f)
-	if err != nil {
+	s := segment{}
+	if s.size, err = f.Size(); err != nil {
 		return segment{}, err
 	}
-	b := make([]byte, min(headerSize, sc.size))
+	b := make([]byte, min(headerSize, s.size))
 	if n, err := f.ReadAt(b, 0); n < len(b) {
 		return segment{}, err
 	}
-	s := segment{size: sc.size}
 	s.header, s.damaged = decodeHeader(b)
-	if s.damaged == nil && s.number != number {
-		s.header, s.damaged = header{}, fmt.Errorf("%w: got number %d, want %d", errHeader, s.number, number)
+	if s.damaged == nil && (s.number != number || s.first == 0 || s.first >= anyLSN) {
+		s.header, s.damaged = header{}, fmt.Errorf("%w: got number %d, want %d, first LSN %d", errHeader, s.number, number, s.first)
 	}
 	if errors.Is(s.damaged, ErrVersion) {
 		return segment{}, &vfs.CorruptError{Path: l.path(number), Err: s.damaged}
@@ -138,6 +134,7 @@ func (l *Log) readHeader(number uint64) (segment, error) {
 		return s, nil
 	}
 	s.number = number
+	sc := newScanner(f, s.size, 0)
 	switch err := sc.next(); {
 	case err == nil:
 		s.first = sc.frame.LSN
@@ -245,8 +242,11 @@ func (l *Log) create(path string, b []byte) (vfs.File, error) {
 	return nil, err
 }
 
-// remove removes a segment for good; one that is gone is no error.
+// remove removes a segment for good, with what a failed repair left; one that is gone is no error.
 func (l *Log) remove(number uint64) error {
+	if err := l.o.FS.Remove(l.path(number) + repairSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := l.o.FS.Remove(l.path(number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

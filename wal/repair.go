@@ -20,7 +20,7 @@ import (
 // repair counts and logs the damage and puts a repaired segment in the place of
 // the damaged one. When that fails, all that was valid has still been read: it is
 // logged, and the next start finds the damage again. The error is of the last sync.
-func (l *Log) repair(seg *segment, f vfs.File, d found) (done bool, err error) {
+func (l *Log) repair(seg *segment, sc *scanner, d found) (done bool, err error) {
 	var frames LSN
 	for _, lost := range d.lost {
 		frames += lost.To - lost.From + 1
@@ -30,7 +30,7 @@ func (l *Log) repair(seg *segment, f vfs.File, d found) (done bool, err error) {
 	l.o.Metrics.DamagedSegments.Inc()
 	l.o.Logger.Error("log segment is damaged", "segment", l.path(seg.number), "offset", d.at,
 		"damaged_bytes", d.passed, "lost_frames", frames, "lost", d.lost, "header_err", seg.damaged)
-	aside, size, err := l.replace(seg, f, d.pieces)
+	aside, size, err := l.replace(seg, sc, d.pieces)
 	if err != nil {
 		l.o.Logger.Error("damaged log segment could not be repaired and stays", "segment", l.path(seg.number), "err", err)
 		return false, nil
@@ -42,7 +42,7 @@ func (l *Log) repair(seg *segment, f vfs.File, d found) (done bool, err error) {
 }
 
 // replace does the steps up to the last sync.
-func (l *Log) replace(seg *segment, f vfs.File, pieces []piece) (aside string, size int64, err error) {
+func (l *Log) replace(seg *segment, sc *scanner, pieces []piece) (aside string, size int64, err error) {
 	path := l.path(seg.number)
 	if aside, err = l.asideName(seg.number); err != nil {
 		return "", 0, err
@@ -51,22 +51,23 @@ func (l *Log) replace(seg *segment, f vfs.File, pieces []piece) (aside string, s
 	if err != nil {
 		return "", 0, err
 	}
-	size, err = copyPieces(g, f, pieces)
+	size, err = copyPieces(g, sc, pieces)
 	if err == nil {
 		err = l.fsync(g)
 	}
 	if cerr := g.Close(); err == nil {
 		err = cerr
 	}
-	if err == nil {
-		err = l.o.FS.Rename(path, aside)
-	}
 	if err != nil {
 		_ = l.o.FS.Remove(path + repairSuffix) // or dropped at the next start
 		return "", 0, err
 	}
+	// A rename that reports an error may have happened: the .repair stays until a start sees which.
+	if err = l.o.FS.Rename(path, aside); err != nil {
+		return "", 0, err
+	}
 	if err = l.o.FS.Rename(path+repairSuffix, path); err != nil {
-		_ = l.o.FS.Rename(aside, path) // or finished at the next start
+		_ = l.o.FS.Rename(aside, path)
 		return "", 0, err
 	}
 	return aside, size, nil
@@ -74,13 +75,12 @@ func (l *Log) replace(seg *segment, f vfs.File, pieces []piece) (aside string, s
 
 // copyPieces appends the valid stretches to dst and a gap frame for each loss; it
 // returns the size of the file.
-func copyPieces(dst, src vfs.File, pieces []piece) (size int64, err error) {
+func copyPieces(dst vfs.File, src *scanner, pieces []piece) (size int64, err error) {
 	size = headerSize
-	buf := make([]byte, readSize)
 	for _, p := range pieces {
 		for off := p.from; off < p.to; {
-			b := buf[:min(readSize, p.to-off)]
-			if n, err := src.ReadAt(b, off); n < len(b) {
+			b, err := src.at(off, min(readSize, p.to-off))
+			if err != nil {
 				return 0, err
 			}
 			if _, err := dst.Write(b); err != nil {
@@ -113,7 +113,7 @@ func (l *Log) setAside(s segment) error {
 	l.o.Metrics.DamagedSegments.Inc()
 	l.o.Logger.Error("log segment is damaged and nothing in it can be read",
 		"segment", l.path(s.number), "bytes", s.size, "header_err", s.damaged, "kept_as", to)
-	return nil // the caller syncs the directory
+	return l.o.FS.SyncDir(l.o.Dir)
 }
 
 // asideName returns a free name for a damaged segment.

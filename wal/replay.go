@@ -108,10 +108,15 @@ func (r *replay) segment(i int) error {
 		return err
 	}
 	defer f.Close()
-	sc, err := newScanner(f)
+	start := int64(headerSize)
+	if seg.damaged != nil {
+		start = 0 // a frame may stand anywhere
+	}
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
+	sc := newScanner(f, size, start)
 	newest := i == len(l.segments)-1
 	first, bound := l.bounds(i)
 	l.next = min(first, bound)
@@ -123,12 +128,12 @@ func (r *replay) segment(i int) error {
 	}
 	repaired := false
 	if seg.damaged != nil || found.damaged() {
-		if repaired, err = l.repair(seg, f, found); err != nil {
+		if repaired, err = l.repair(seg, sc, found); err != nil {
 			return err
 		}
 	}
 	if newest {
-		if err := l.cutTail(seg, f, sc.size, found.end, repaired); err != nil {
+		if err := l.cutTail(seg, f, size, found.end, repaired); err != nil {
 			return err
 		}
 	}
@@ -212,7 +217,8 @@ func (r *replay) frames(sc *scanner, seg *segment, newest bool) (found, error) {
 // tornGroup returns io.EOF when neither the frame that sc found behind damage nor
 // any later one begins a group.
 func tornGroup(sc *scanner) error {
-	ahead := &scanner{f: sc.f, size: sc.size, last: sc.last, bound: sc.bound, end: sc.end, begins: sc.begins}
+	ahead := newScanner(sc.f, sc.size, sc.end)
+	ahead.last, ahead.bound, ahead.begins = sc.last, sc.bound, sc.begins
 	for !ahead.begins {
 		if err := ahead.next(); err != nil {
 			return err

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-
-	"github.com/rwsink/rwsink/internal/vfs"
 )
 
 const (
 	readSize = 1 << 20 // bytes of one read
-	maxJump  = 1 << 32 // LSNs: a larger step is not taken for a frame
+	maxJump  = 1 << 32 // LSNs: a larger step is not taken for a frame, unless a gap frame says so
 	anyLSN   = 1 << 62 // a bound that is none
 )
 
@@ -19,7 +17,7 @@ const (
 // after damage: one whose length fits the file, whose LSN is above the last and
 // below bound, and whose checksum matches.
 type scanner struct {
-	f    vfs.File
+	f    io.ReaderAt
 	size int64
 	buf  []byte
 	pos  int64 // of buf in the file
@@ -31,18 +29,15 @@ type scanner struct {
 	off     int64 // where the frame stands; at io.EOF where the last valid one ends
 	end     int64 // where it ends
 	skipped int64 // damaged bytes before it; at io.EOF those up to the end of the file
+	crc     uint32
 	frame   Frame // Payload is valid until the next call
 	begins  bool  // it is the first of a group
 	gapFrom LSN   // not 0: a frame that says that gapFrom to its LSN are lost
 }
 
-// newScanner reads f from behind its header.
-func newScanner(f vfs.File) (*scanner, error) {
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	return &scanner{f: f, size: size, bound: anyLSN, end: min(headerSize, size)}, nil
+// newScanner reads a file of the given size from off on.
+func newScanner(f io.ReaderAt, size, off int64) *scanner {
+	return &scanner{f: f, size: size, bound: anyLSN, end: min(off, size)}
 }
 
 // next finds the next valid frame. io.EOF: there is none; any other error is of reading.
@@ -70,7 +65,7 @@ func (s *scanner) take(off int64) (bool, error) {
 	}
 	h := decodeFrameHeader(b)
 	if h.len < 1 || h.len > maxLen || h.len > s.size-off-frameHeaderSize ||
-		h.lsn <= s.last || h.lsn >= s.bound || s.last != 0 && h.lsn-s.last > maxJump {
+		h.lsn <= s.last || h.lsn >= s.bound || s.far(h.lsn) && h.len != gapLen {
 		return false, nil
 	}
 	if b, err = s.at(off, frameHeaderSize+h.len); err != nil {
@@ -80,15 +75,21 @@ func (s *scanner) take(off int64) (bool, error) {
 		return false, nil
 	}
 	payload := b[frameHeaderSize:]
-	s.frame = Frame{LSN: h.lsn, Class: payload[0] &^ classBegin, Payload: payload[1:]}
-	s.begins = payload[0]&classBegin != 0
-	s.gapFrom = 0
-	if s.frame.Class == classGap && h.len == 1+8 {
-		s.gapFrom = LSN(binary.LittleEndian.Uint64(payload[1:]))
+	class, from := payload[0]&^classBegin, LSN(0)
+	if class == classGap && h.len == gapLen {
+		from = LSN(binary.LittleEndian.Uint64(payload[1:]))
 	}
-	s.last, s.end = h.lsn, off+frameHeaderSize+h.len
+	if class == classGap && (from == 0 || from > h.lsn || s.far(from)) || from == 0 && s.far(h.lsn) {
+		return false, nil
+	}
+	s.frame = Frame{LSN: h.lsn, Class: class, Payload: payload[1:]}
+	s.begins, s.gapFrom = payload[0]&classBegin != 0, from
+	s.crc, s.last, s.end = h.crc, h.lsn, off+frameHeaderSize+h.len
 	return true, nil
 }
+
+// far says that an LSN is too far from the last to follow it.
+func (s *scanner) far(lsn LSN) bool { return s.last != 0 && lsn > s.last+maxJump }
 
 // at returns the n bytes at off, valid until the next call. They lie within the file.
 func (s *scanner) at(off, n int64) ([]byte, error) {

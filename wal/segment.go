@@ -18,8 +18,8 @@ import (
 // The header's checksum covers what stands before it. len counts class and
 // records; the frame's checksum covers LSN, class and records. Bit 7 of class is
 // set in the first frame of a group: by it replay tells an unfinished last group
-// from damage. A frame of class gap, left by a repair, says that the frames from
-// <8b>, its only record, to its own LSN are known to be lost.
+// from damage. A frame of class gap says that the LSNs from <8b>, all it holds, to its
+// own are known to be missing: lost, when a repair has left it, or never given out.
 const (
 	segmentMagic   = "RWSL"
 	segmentVersion = 1
@@ -29,6 +29,7 @@ const (
 	minFrameSize    = frameHeaderSize + 1
 
 	classGap   = 0x7f // not for callers of Write
+	gapLen     = 9    // the field len of such a frame
 	classBegin = 0x80 // a bit: the frame is the first of a group
 
 	// MaxPayload bounds the bytes of one frame's payload.
@@ -70,9 +71,10 @@ func appendHeader(dst []byte, h header) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// decodeHeader reads a header. ErrVersion: a later version's; ErrMagic: there is
-// no magic; errHeader: ours, but damaged. Damage to magic or version alone is
-// told from a foreign file by the checksum: then the header is returned all the same.
+// decodeHeader reads a header. ErrVersion: a later version's, whose checksum
+// matches (these bytes stay what they are in every version); ErrMagic: there is
+// no magic; errHeader: ours, but damaged. Damage to magic or version alone is told
+// from a foreign file by the checksum: then the header is returned all the same.
 func decodeHeader(b []byte) (header, error) {
 	if len(b) < headerSize {
 		return header{}, fmt.Errorf("%w: got %d bytes, want %d", errHeader, len(b), headerSize)
@@ -84,15 +86,16 @@ func decodeHeader(b []byte) (header, error) {
 		created: int64(binary.LittleEndian.Uint64(b[24:])),
 	}
 	want := appendHeader(make([]byte, 0, headerSize), h)
-	version := binary.LittleEndian.Uint32(b[4:])
+	magic, version := string(b[:4]), binary.LittleEndian.Uint32(b[4:])
+	intact := binary.LittleEndian.Uint32(b[32:]) == crc32.Checksum(b[:32], castagnoli)
 	switch {
 	case bytes.Equal(b, want):
 		return h, nil
 	case bytes.Equal(b[8:], want[8:]): // the checksum of our magic and version
-		return h, fmt.Errorf("%w: got magic %q version %d", errHeader, b[:4], version)
-	case string(b[:4]) != segmentMagic:
-		return header{}, fmt.Errorf("%w: got magic %q, want %q", ErrMagic, b[:4], segmentMagic)
-	case version > segmentVersion:
+		return h, fmt.Errorf("%w: got magic %q version %d", errHeader, magic, version)
+	case magic != segmentMagic:
+		return header{}, fmt.Errorf("%w: got magic %q, want %q", ErrMagic, magic, segmentMagic)
+	case intact:
 		return header{}, fmt.Errorf("%w: got %d, want at most %d", ErrVersion, version, segmentVersion)
 	}
 	return header{}, fmt.Errorf("%w: its checksum does not match", errHeader)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/query"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -134,8 +135,8 @@ func (c *limitsConfig) flags(cmd *kingpin.CmdClause) {
 		Default("32MiB").SetValue(&c.body)
 	cmd.Flag("limits.decoded", "Bytes of a write request once decompressed.").
 		Default("32MiB").SetValue(&c.decoded)
-	cmd.Flag("limits.in-flight", "Write requests worked on at a time; 0 is chosen by the number of cores.").
-		Default("0").UintVar(&c.inFlight)
+	cmd.Flag("limits.in-flight", "Write requests worked on at a time; the next ones are answered 503.").
+		Default("256").UintVar(&c.inFlight)
 	cmd.Flag("limits.series", "Series held; beyond it no new one is created, the others go on. 0 is no limit.").
 		Default("0").UintVar(&c.series)
 	cmd.Flag("limits.labels", "Labels of a series.").
@@ -157,11 +158,8 @@ func (c *readConfig) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("read.concurrent-limit", "Remote reads served at a time; the others wait.").
 		Default("10").UintVar(&c.concurrency)
 	cmd.Flag("read.max-frame-bytes", "Bytes of one frame of a streamed answer; clients refuse more than 50,000,000.").
-		Default(strconv.Itoa(defaultFrameBytes)).SetValue(&c.maxFrameBytes)
+		Default(strconv.Itoa(query.DefaultMaxFrameBytes)).SetValue(&c.maxFrameBytes)
 }
-
-// defaultFrameBytes leaves room below the 50,000,000 bytes at which clients refuse a frame.
-const defaultFrameBytes = 49_000_000
 
 // syncPolicy is --storage.wal-sync.
 func (c *storageConfig) syncPolicy() wal.SyncPolicy {

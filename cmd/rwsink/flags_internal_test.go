@@ -9,9 +9,12 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/query"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -50,13 +53,14 @@ func TestFlagDefaults(t *testing.T) {
 			{"max future", time.Duration(c.limits.maxFuture), 10 * time.Minute},
 			{"body", c.limits.body, size(32 << 20)},
 			{"decoded", c.limits.decoded, size(32 << 20)},
+			{"in flight", c.limits.inFlight, uint(256)},
 			{"series", c.limits.series, uint(0)},
 			{"labels", c.limits.labels, uint(256)},
 			{"memory", c.limits.maxMemory, size(0)},
 			{"refused status", c.write.refusedStatus, "400"},
 			{"sample limit", c.read.sampleLimit, uint(50_000_000)},
 			{"concurrent reads", c.read.concurrency, uint(10)},
-			{"frame", c.read.maxFrameBytes, size(defaultFrameBytes)},
+			{"frame", c.read.maxFrameBytes, size(query.DefaultMaxFrameBytes)},
 			{"external labels", c.externalLabels.labels().Len(), 0},
 		} {
 			if tc.got != tc.want {
@@ -142,5 +146,34 @@ func TestRelabelFile(t *testing.T) {
 	}
 	if _, err := loadRelabel(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a file that is not there gives no error")
+	}
+}
+
+// TestReadmeListsFlags holds the table of flags in the README to the flags there are.
+func TestReadmeListsFlags(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := kingpin.New("rwsink", "")
+	cmd := app.Command("serve", "").Default()
+	serveFlags(cmd)
+	promslogflag.AddFlags(app, &promslog.Config{})
+	listed := 0
+	for _, f := range append(cmd.Model().Flags, app.Model().Flags...) {
+		if f.Name == "help" || f.Hidden {
+			continue
+		}
+		listed++
+		row := "\n| `--" + f.Name + "` | "
+		if d := strings.Join(f.Default, ""); d != "" && f.Name != "limits.max-memory" {
+			row += "`" + d + "` |"
+		}
+		if !strings.Contains(string(page), row) {
+			t.Errorf("README has no row %q", row)
+		}
+	}
+	if n := strings.Count(string(page), "\n| `--"); n != listed {
+		t.Errorf("README lists %d flags, there are %d", n, listed)
 	}
 }

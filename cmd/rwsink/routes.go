@@ -26,11 +26,12 @@ type routes struct {
 	registry    *prometheus.Registry
 }
 
-// mux says which handler answers which path. A GET pattern answers HEAD too.
+// mux says which handler answers which path; write and read judge methods
+// themselves. A GET pattern answers HEAD too.
 func (r routes) mux() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /api/v1/write", r.write)
-	mux.Handle("POST /api/v1/read", r.read)
+	mux.Handle("/api/v1/write", r.write)
+	mux.Handle("/api/v1/read", r.read)
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(r.registry,
 		promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{Registry: r.registry})))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {

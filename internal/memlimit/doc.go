@@ -9,6 +9,8 @@
 // the smaller limit counts. A group that cannot be seen from inside the
 // container is skipped: its own limit stands at the root of what it sees.
 //
-// Not here: what is done with the limit (cmd/rwsink sets the runtime's soft
-// limit to a share of it). No goroutine, no lock, no state.
+// Files that are not there, or that hold no number, are no error: without a
+// limit that can be read there is none. Not here: what is done with the limit
+// (cmd/rwsink sets the runtime's soft limit to a share of it). No goroutine, no
+// lock, no state.
 package memlimit

@@ -120,27 +120,32 @@ func end(dst []byte, start int) []byte {
 func Decode(b *Batch, src []byte) error {
 	b.Reset()
 	err := each(src, func(kind byte, off int, body []byte) error {
-		d := decoder{b: body, base: off}
-		switch kind {
-		case kindSeries:
-			d.series(b)
-		case kindFloats:
-			d.floats(&b.Floats)
-		case kindHistograms:
-			d.histograms(b)
-		case kindMetadata:
-			d.metadata(b)
-		case kindExemplars:
-			d.exemplars(b)
-		default:
-			return fmt.Errorf("record: offset %d: unknown kind %d", off-recordHeaderSize, kind)
-		}
-		return d.finish()
+		return decodeInto(b, kind, off, body)
 	})
 	if err != nil {
 		b.Reset()
 	}
 	return err
+}
+
+// decodeInto adds the record whose body stands at off to b.
+func decodeInto(b *Batch, kind byte, off int, body []byte) error {
+	d := decoder{b: body, base: off}
+	switch kind {
+	case kindSeries:
+		d.series(b)
+	case kindFloats:
+		d.floats(&b.Floats)
+	case kindHistograms:
+		d.histograms(b)
+	case kindMetadata:
+		d.metadata(b)
+	case kindExemplars:
+		d.exemplars(b)
+	default:
+		return fmt.Errorf("record: offset %d: unknown kind %d", off-recordHeaderSize, kind)
+	}
+	return d.finish()
 }
 
 // each calls fn for each record of src: off is where its body stands.

@@ -1,0 +1,90 @@
+# `make` or `make build` gives bin/rwsink; `make test` passes every test of the program.
+
+SHELL   := /bin/bash
+GO      ?= go
+# What end-to-end tests build once: Prometheus and, where there is an engine, the compose tool.
+CACHE   ?= $(or $(RWSINK_CACHE),$(CURDIR)/.cache)
+VERSION ?= $(shell cat VERSION)
+REVISION := $(shell git rev-parse --short HEAD 2>/dev/null)
+V       := github.com/prometheus/common/version
+LDFLAGS := -s -w -X $(V).Version=$(VERSION) -X $(V).Revision=$(REVISION) -X $(V).Branch=main
+
+FUZZTIME ?= 20s
+COUNT    ?= 6
+REF      ?= main
+PKG      ?= ./...
+
+export RWSINK_CACHE := $(CACHE)
+
+.PHONY: all build test vet unit race bench bench-codec bench-compare fuzz soak e2e e2e-short image up clean
+
+all: build
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rwsink ./cmd/rwsink
+
+# Everything twice: as it runs in production, where allocations are counted, and under the race detector.
+test: vet unit race
+
+vet:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt wants: $$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) -C e2e vet ./...
+
+unit:
+	$(GO) test ./...
+
+race:
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
+
+# Codec figures beside their goals.
+bench-codec:
+	$(GO) test -run '^$$' -bench . -benchmem ./chunkenc ./ooo
+
+# The benchmarks of REF and of the work tree, interleaved, as benchstat tells them apart:
+# make bench-compare REF=main PKG=./receiver
+bench-compare:
+	@set -e; dir=$$(mktemp -d); trap 'git worktree remove --force $$dir/ref; rm -rf $$dir' EXIT; \
+	git worktree add --quiet --detach $$dir/ref $(REF); \
+	for i in $$(seq $(COUNT)); do \
+	  $(GO) -C $$dir/ref test -run '^$$' -bench . -benchmem $(PKG) >>$$dir/old.txt; \
+	  $(GO) test -run '^$$' -bench . -benchmem $(PKG) >>$$dir/new.txt; \
+	done; \
+	$(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20250813145418-2f7363a06fe1 $(REF)=$$dir/old.txt new=$$dir/new.txt
+
+# Every fuzz target for FUZZTIME, one after another.
+fuzz:
+	@set -e; $(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
+	  grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go 2>/dev/null | cut -d' ' -f2 | while read -r f; do \
+	    echo "== $$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$dir; \
+	  done; \
+	done
+
+# Longer runs of what tests do in short: more rounds of every property test.
+soak:
+	$(GO) test -count 1 -timeout 60m ./... -args -rapid.checks=2000
+
+e2e:
+	RWSINK_E2E=long $(GO) -C e2e test -count 1 -timeout 40m -v .
+
+e2e-short:
+	$(GO) -C e2e test -count 1 -timeout 30m -v .
+
+# The static binary and an empty data directory, as compose/Dockerfile wants them, and the image.
+IMAGE ?= rwsink:local
+image: build
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; \
+	mkdir $$dir/data; cp bin/rwsink $$dir/rwsink; \
+	docker build --quiet --tag $(IMAGE) --file compose/Dockerfile $$dir
+
+# The whole stack, with either generation of the compose tool.
+up: image
+	@if docker compose version >/dev/null 2>&1; \
+	then docker compose -f compose/docker-compose.yml up --wait; \
+	else docker-compose -f compose/docker-compose.yml up -d; fi
+
+clean:
+	rm -rf bin .cache

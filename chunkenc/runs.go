@@ -1,0 +1,193 @@
+package chunkenc
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// A column of integers (see ints.go) that often repeat is one of runs:
+//
+//	runs, list     mode <1b> | k-1 <uvarint> | column of the lengths of all runs but the last | column of the k values
+//	runs, bitmap   mode <1b> | n-1 bits | column of the k values
+//
+// Bit i of the bitmap, least significant first, says that x[i+1] differs from x[i].
+// The columns in it are no runs again.
+
+// runsLeast is the shortest column that is looked at for runs.
+const runsLeast = 8
+
+// append appends the column of x, which is not empty, as blocks or as runs.
+func (e *intEncoder) append(dst []byte, x []int64) []byte {
+	n := len(x)
+	k := 1
+	for i := 1; i < n; i++ {
+		if x[i] != x[i-1] {
+			k++
+		}
+	}
+	start := len(dst)
+	dst = e.appendBlocks(dst, x)
+	if n < runsLeast || k == 1 || 3*k > 2*n {
+		return dst
+	}
+	e.vals, e.lens = append(e.vals[:0], x[0]), e.lens[:0]
+	last := 0
+	for i := 1; i < n; i++ {
+		if x[i] != x[i-1] {
+			e.vals, e.lens = append(e.vals, x[i]), append(e.lens, int64(i-last))
+			last = i
+		}
+	}
+	size := len(dst) - start
+	bitmap := (n + 6) / 8
+	e.alt = e.alt[:0]
+	if k < n/4 {
+		e.alt = binary.AppendUvarint(append(e.alt, predOther|formRunList<<2), uint64(k-1))
+		e.alt = e.appendBlocks(e.alt, e.lens)
+	}
+	if k >= n/4 || len(e.alt) > 1+bitmap {
+		e.alt = appendRunMap(append(e.alt[:0], predOther|formRunMap<<2), x)
+	}
+	if len(e.alt) >= size {
+		return dst
+	}
+	if e.alt = e.appendBlocks(e.alt, e.vals); len(e.alt) >= size {
+		return dst
+	}
+	return append(dst[:start], e.alt...)
+}
+
+func appendRunMap(dst []byte, x []int64) []byte {
+	for i := 1; i < len(x); i += 8 {
+		var b byte
+		for j := i; j < min(i+8, len(x)); j++ {
+			if x[j] != x[j-1] {
+				b |= 1 << (j - i)
+			}
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+// runs reads a column of runs after its mode.
+func (r *intReader) runs(dst []int64, n int, form uint) []int64 {
+	first := len(dst)
+	if cap(dst)-first < n {
+		dst = slices.Grow(dst, n)
+	}
+	out := dst[first : first+n]
+	bitmap := r.runParts(n, form)
+	switch {
+	case r.fail:
+	case bitmap != nil:
+		spreadMap(out, r.vals, bitmap)
+	default:
+		spreadList(out, r.vals, r.lens)
+	}
+	return dst[:first+n]
+}
+
+// readRuns reads the parts of the column of runs at data[at:] and returns the
+// offset of what follows; see runParts.
+func (r *intReader) readRuns(data []byte, at, n int, form uint, enc Encoding) (bitmap []byte, next int, err error) {
+	r.data, r.at, r.fail = data, at+1, false
+	bitmap = r.runParts(n, form)
+	r.data = nil
+	if r.fail {
+		return nil, at, corrupt(enc, min(r.at, len(data)), "%w", errInts)
+	}
+	return bitmap, r.at, nil
+}
+
+// runParts reads what a column of runs of n integers consists of: r.vals, and a
+// bitmap or, when that is nil, r.lens, whose sum is less than n.
+func (r *intReader) runParts(n int, form uint) (bitmap []byte) {
+	k := 0
+	switch form {
+	case formRunList:
+		u, size := binary.Uvarint(r.data[r.at:])
+		if size <= 0 || u < 1 || u >= uint64(n) {
+			r.fail = true
+			return nil
+		}
+		r.at += size
+		k = int(u)
+		r.lens = r.column(r.lens[:0], k, true)
+		sum := 0
+		for _, l := range r.lens {
+			if sum += int(l); l < 1 || l >= int64(n) || sum >= n {
+				r.fail = true
+			}
+		}
+	case formRunMap:
+		size := (n + 6) / 8
+		if size == 0 || size > len(r.data)-r.at {
+			r.fail = true
+			return nil
+		}
+		bitmap = r.data[r.at : r.at+size]
+		r.at += size
+		for _, b := range bitmap {
+			k += bits.OnesCount8(b)
+		}
+		if over := (n - 1) & 7; over > 0 && bitmap[size-1]>>over != 0 {
+			r.fail = true
+		}
+	default:
+		r.fail = true
+	}
+	if !r.fail {
+		r.vals = r.column(r.vals[:0], k+1, true)
+	}
+	return bitmap
+}
+
+// spreadList writes the values in runs to out; the last one fills what is left.
+func spreadList[E any](out, vals []E, lens []int64) {
+	for i, l := range lens {
+		run, v := out[:l], vals[i]
+		out = out[l:]
+		for j := range run {
+			run[j] = v
+		}
+	}
+	v := vals[len(lens)]
+	for j := range out {
+		out[j] = v
+	}
+}
+
+// spreadMap writes the first value to out and, where a bit is set, goes on to the next.
+func spreadMap[E any](out, vals []E, bitmap []byte) {
+	out[0] = vals[0]
+	out = out[1:]
+	i := 0
+	for _, b := range bitmap {
+		n := int(b)
+		if len(out) >= 8 {
+			o := (*[8]E)(out)
+			out = out[8:]
+			v := vals[i:]
+			v0 := n & 1
+			v1 := v0 + n>>1&1
+			v2 := v1 + n>>2&1
+			v3 := v2 + n>>3&1
+			v4 := v3 + n>>4&1
+			v5 := v4 + n>>5&1
+			v6 := v5 + n>>6&1
+			v7 := v6 + n>>7
+			v = v[:v7+1]
+			o[0], o[1], o[2], o[3] = v[v0], v[v1], v[v2], v[v3]
+			o[4], o[5], o[6], o[7] = v[v4], v[v5], v[v6], v[v7]
+			i += v7
+			continue
+		}
+		for j := range out {
+			i += n & 1
+			n >>= 1
+			out[j] = vals[i]
+		}
+	}
+}

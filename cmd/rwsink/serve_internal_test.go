@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary is rwsink when this is set: signals and exit codes belong to a process.
+const beRwsink = "RWSINK_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beRwsink) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// program is a running rwsink.
+type program struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	addr string
+	mu   sync.Mutex
+	log  bytes.Buffer
+	done chan error
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+func (p *program) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+func startProgram(t *testing.T, args ...string) *program {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, addr: l.Addr().String(), done: make(chan error, 1)}
+	l.Close()
+	p.cmd = exec.Command(os.Args[0], append(args, "--web.listen-address="+p.addr)...)
+	p.cmd.Env = append(os.Environ(), beRwsink+"=1")
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.done <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	return p
+}
+
+func (p *program) waitReady() {
+	p.t.Helper()
+	var err error
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err = probe(io.Discard, "http://"+p.addr+"/-/ready"); err == nil {
+			return
+		}
+	}
+	p.t.Fatalf("not ready: %v\n%s", err, p.text())
+}
+
+// waitEnd returns the exit code, -1 after a signal.
+func (p *program) waitEnd() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("does not end\n%s", p.text())
+		return 0
+	}
+}
+
+func TestServe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := startProgram(t, "--storage.path="+dir, "--external-label=a=b")
+	p.waitReady()
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{"GET", "/", 200, "/api/v1/write"},
+		{"HEAD", "/", 200, ""},
+		{"GET", "/-/healthy", 200, "healthy"},
+		{"HEAD", "/-/ready", 200, ""},
+		{"GET", "/metrics", 200, "rwsink_build_info"},
+		{"GET", "/metrics", 200, "rwsink_head_series 0"},
+		{"GET", "/nothing", 404, ""},
+		{"POST", "/", 405, ""},
+		{"GET", "/api/v1/write", 405, ""},
+		{"GET", "/api/v1/read", 405, ""},
+		{"POST", "/api/v1/write", 400, "empty"},
+		{"POST", "/api/v1/read", 400, ""},
+	} {
+		req, err := http.NewRequest(tc.method, "http://"+p.addr+tc.path, strings.NewReader(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != tc.status || !strings.Contains(string(body), tc.body) {
+			t.Errorf("%s %s: %s %.200q, want %d with %q", tc.method, tc.path, resp.Status, body, tc.status, tc.body)
+		}
+	}
+	if second := startProgram(t, "--storage.path="+dir); second.waitEnd() != 1 || !strings.Contains(second.text(), dir) {
+		t.Errorf("a second process on the directory: %s", second.text())
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if code := p.waitEnd(); code != 0 {
+		t.Errorf("exit code %d at SIGTERM\n%s", code, p.text())
+	}
+	p = startProgram(t, "--storage.path="+dir)
+	p.waitReady()
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	if code := p.waitEnd(); code != 0 {
+		t.Errorf("exit code %d at SIGINT\n%s", code, p.text())
+	}
+}
+
+// slowWrite sends a write request without its body and waits until it is being served.
+func (p *program) slowWrite() net.Conn {
+	t := p.t
+	t.Helper()
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\nContent-Length: 1\r\n\r\n")
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get("http://" + p.addr + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if strings.Contains(string(page), "\nrwsink_write_requests_in_flight 1\n") {
+			return conn
+		}
+	}
+	t.Fatal("the request is not taken up")
+	return nil
+}
+
+func TestStopFinishesRequests(t *testing.T) {
+	p := startProgram(t, "--storage.path="+t.TempDir())
+	p.waitReady()
+	conn := p.slowWrite()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			break // no new connection is taken
+		}
+		c.Close()
+		if time.Now().After(end) {
+			t.Fatal("connections are taken after SIGTERM")
+		}
+	}
+	if _, err := conn.Write([]byte{0}); err != nil { // an empty message
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	answer, err := io.ReadAll(conn)
+	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 204")) {
+		t.Errorf("the request under way is answered %q, %v", answer, err)
+	}
+	if code := p.waitEnd(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, p.text())
+	}
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p := startProgram(t, "--storage.path="+t.TempDir())
+	p.waitReady()
+	p.slowWrite()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(p.text(), "Stopping") && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond)
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if code := p.waitEnd(); code != -1 {
+		t.Errorf("exit code %d, want an end by the signal\n%s", code, p.text())
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	rules := filepath.Join(dir, "rules.yml")
+	if err := os.WriteFile(rules, []byte("- action: dorp\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, tc := range []struct{ name, arg, want string }{
+		{"relabel file", "--write.relabel-config=" + rules, "dorp"},
+		{"no relabel file", "--write.relabel-config=" + dir + "/none", "none"},
+		{"web configuration", "--web.config.file=" + dir + "/none", "none"},
+		{"address in use", "--web.listen-address=" + busy.Addr().String(), "address already in use"},
+		{"path is a file", "--storage.path=" + rules, "rules.yml"},
+	} {
+		data := filepath.Join(dir, tc.name)
+		args := []string{tc.arg}
+		if !strings.HasPrefix(tc.arg, "--storage.path") {
+			args = append(args, "--storage.path="+data)
+		}
+		p := startProgram(t, args...)
+		if code := p.waitEnd(); code != 1 || !strings.Contains(p.text(), tc.want) {
+			t.Errorf("%s: exit code %d, want 1 and %q\n%s", tc.name, code, tc.want, p.text())
+		}
+		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the data directory was touched: %v", tc.name, err)
+		}
+	}
+}

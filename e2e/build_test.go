@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// prometheusVersion is the module version that go.mod pins; it names the cached binary.
+const prometheusVersion = "v0.316.0"
+
+// cacheDir is where binaries are built once.
+func cacheDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("RWSINK_CACHE")
+	if dir == "" {
+		dir = filepath.Join("..", ".cache")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// prometheusBinary returns Prometheus, built from its module as a static binary.
+func prometheusBinary(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(cacheDir(t), "prometheus-"+prometheusVersion)
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	t.Log("building Prometheus; once, this takes minutes")
+	build(t, ".", bin, "-tags", "remove_all_sd", "github.com/prometheus/prometheus/cmd/prometheus")
+	return bin
+}
+
+// composeVersion is the module version of the compose tool, second generation, a
+// plug-in of the docker command.
+const composeVersion = "v2.40.3"
+
+// composePlugin returns that tool, built from its module. The module cannot be
+// built in place or required: its go.mod excludes versions, which counts only in
+// a main module. So a copy of it is made the main module.
+func composePlugin(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(cacheDir(t), "docker-compose-"+composeVersion)
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	t.Log("building docker compose; once, this takes minutes")
+	dir := t.TempDir()
+	cmd := exec.Command("go", "mod", "download", "-json", "github.com/docker/compose/v2@"+composeVersion)
+	cmd.Dir = dir // outside of this module
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join(dir, "source")
+	if err := os.CopyFS(source, os.DirFS(module.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	build(t, source, bin, "-ldflags", "-s -w -X github.com/docker/compose/v2/internal.Version="+composeVersion, "./cmd")
+	return bin
+}
+
+var rwsinkOnce sync.Once
+
+// rwsinkBinary returns rwsink, built from this tree.
+func rwsinkBinary(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(cacheDir(t), "rwsink")
+	rwsinkOnce.Do(func() { build(t, "..", bin, "./cmd/rwsink") })
+	return bin
+}
+
+// build compiles a static binary beside its place and moves it there, so that a
+// build that was broken off leaves none.
+func build(t *testing.T, dir, bin string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", bin + ".new"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	if err := os.Rename(bin+".new", bin); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nodeExporterBinary returns Debian's node_exporter.
+func nodeExporterBinary(t *testing.T) string {
+	t.Helper()
+	bin, err := exec.LookPath("prometheus-node-exporter")
+	if err != nil {
+		t.Fatal("prometheus-node-exporter is not installed: apt-get install prometheus-node-exporter")
+	}
+	return bin
+}
