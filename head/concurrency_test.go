@@ -21,14 +21,19 @@ import (
 // histograms, while 4 read: each view holds all that was acknowledged before it
 // was taken, and what a reader was given stays as it was.
 func TestReadersAndWriters(t *testing.T) {
+	t.Run("near", func(t *testing.T) { readAndWrite(t, nowMs) })
+	t.Run("cold", func(t *testing.T) { readAndWrite(t, nowMs-100*hourMs) })
+}
+
+func readAndWrite(t *testing.T, base int64) {
 	const writers, rounds = 8, 150
-	o := options()
+	o := nearOptions()
 	o.ChunkSamples = 20
 	p := run(t, o)
 	var acknowledged [writers]atomic.Int64
 	// Writer w has series w (floats) and writers+w (histograms); round i is at
 	// times that go up in steps of 8 and down within.
-	at := func(i int) int64 { return nowMs - 4*hourMs + int64(i^7)*60_000 }
+	at := func(i int) int64 { return base + int64(i^7)*60_000 }
 	var writing, reading sync.WaitGroup
 	done := make(chan struct{})
 	for w := range writers {
@@ -106,11 +111,11 @@ func checkSeries(t *testing.T, r *head.Reader, s *head.Series, n int) {
 // chunks and late buffers, and collects all before it compares.
 func TestEachSeriesItsOwn(t *testing.T) {
 	const series = 500
-	p := run(t, options())
+	p := run(t, nearOptions())
 	for i := range int64(50) {
 		list := make([]sample, series)
 		for s := range series {
-			list[s] = float(s, (i^3)*1000, float64(s))
+			list[s] = float(s, nowMs+(i^3)*1000, float64(s))
 		}
 		p.stored(t, list...)
 	}

@@ -57,20 +57,20 @@ var routes = map[string]func(p *process, t tester, at int64, x, y sample) []samp
 	},
 	"in a sealed chunk": func(p *process, t tester, at int64, x, y sample) []sample {
 		p.stored(t, x)
-		rest := newer(x.series, at, 200)
+		rest := newer(x.series, at, 70)
 		p.stored(t, rest...)
 		p.stored(t, y)
 		return rest
 	},
 	"late both": func(p *process, t tester, at int64, x, y sample) []sample {
-		rest := newer(x.series, at, 200)
+		rest := newer(x.series, at, 70)
 		p.stored(t, rest...)
 		p.stored(t, x)
 		p.stored(t, y)
 		return rest
 	},
 	"late both, merged between": func(p *process, t tester, at int64, x, y sample) []sample {
-		rest := newer(x.series, at, 200)
+		rest := newer(x.series, at, 70)
 		p.stored(t, rest...)
 		p.stored(t, x)
 		rest = append(rest, older(p, t, x.series, at)...)
@@ -105,7 +105,7 @@ func newer(series int, at int64, n int) []sample {
 // older writes as many floats before at as make the head merge.
 func older(p *process, t tester, series int, at int64) []sample {
 	var out []sample
-	for i := range int64(300) {
+	for i := range int64(70) {
 		out = append(out, float(series, at-i-1, float64(i)))
 	}
 	p.stored(t, out...)
@@ -115,50 +115,53 @@ func older(p *process, t tester, series int, at int64) []sample {
 // TestEqualTimestamps brings two samples of one timestamp together on every
 // route: one rule decides, and decides the same after restarts with other flags.
 func TestEqualTimestamps(t *testing.T) {
-	const at = nowMs - 10*hourMs + 12_345
 	for route, write := range routes {
-		t.Run(route, func(t *testing.T) {
-			fs := memfs.New(1)
-			p := mustStart(t, fs, options())
-			want := oracle{}
-			var pairs []string
-			for first, x := range values {
-				for second, y := range values {
-					i := len(pairs)
-					pairs = append(pairs, first+", then "+second)
-					a, b := x(i, at), y(i, at)
-					want.add(write(p, t, at, a, b)...)
-					if route == "one request" {
-						want.addBatch([]sample{a, b})
-					} else {
-						want.add(a, b)
-					}
-				}
+		t.Run(route+", near", func(t *testing.T) { meet(t, route, write, nowMs+10*hourMs+12_345) })
+		t.Run(route+", cold", func(t *testing.T) { meet(t, route, write, nowMs-20*hourMs+12_345) })
+	}
+}
+
+// meet writes every pair of values, each to a series of its own.
+func meet(t *testing.T, route string, write func(p *process, t tester, at int64, x, y sample) []sample, at int64) {
+	fs := memfs.New(1)
+	p := mustStart(t, fs, nearOptions())
+	want := oracle{}
+	var pairs []string
+	for first, x := range values {
+		for second, y := range values {
+			i := len(pairs)
+			pairs = append(pairs, first+", then "+second)
+			a, b := x(i, at), y(i, at)
+			want.add(write(p, t, at, a, b)...)
+			if route == "one request" {
+				want.addBatch([]sample{a, b})
+			} else {
+				want.add(a, b)
 			}
-			check := func(when string) {
-				t.Helper()
-				got, all := p.lines(t, at, at), want.lines(at, at)
-				for i := range all {
-					if len(got) != len(all) || got[i] != all[i] {
-						t.Fatalf("%s, %s: got %v, want %v", pairs[i], when, got[min(i, len(got)-1)], all[i])
-					}
-				}
-				p.holds(t, want)
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		got, all := p.lines(t, at, at), want.lines(at, at)
+		for i := range all {
+			if len(got) != len(all) || got[i] != all[i] {
+				t.Fatalf("%s, %s: got %v, want %v", pairs[i], when, got[min(i, len(got)-1)], all[i])
 			}
-			check("at once")
-			p.stop()
-			for _, o := range otherOptions() {
-				p = mustStart(t, fs, o)
-				check(fmt.Sprintf("after a restart with %d samples a chunk", o.ChunkSamples))
-				p.stop()
-			}
-		})
+		}
+		p.holds(t, want)
+	}
+	check("at once")
+	p.stop()
+	for _, o := range otherOptions() {
+		p = mustStart(t, fs, o)
+		check(fmt.Sprintf("after a restart with %d samples a chunk", o.ChunkSamples))
+		p.stop()
 	}
 }
 
 // otherOptions are flags that must not change any answer.
 func otherOptions() []head.Options {
-	small, raw, narrow := options(), options(), options()
+	small, raw, narrow := nearOptions(), nearOptions(), nearOptions()
 	small.ChunkSamples, small.BlockDuration = 3, time.Second
 	raw.Encoding, raw.BlockDuration = chunkenc.EncRaw, 7*time.Minute
 	narrow.Accept.Window, narrow.Accept.Retention = 0, time.Minute

@@ -163,7 +163,9 @@ func (m *machine) walOptions() wal.Options {
 
 // drawOptions draws flags that must not matter.
 func drawOptions(t *rapid.T) head.Options {
-	o := options()
+	o, clock := nearOptions(), newClock()
+	clock.ms.Add(-hourMs * rapid.SampledFrom([]int64{200, 99, 0}).Draw(t, "clock")) // all near, some, all cold
+	o.Accept.Now = clock.now
 	o.ChunkSamples = rapid.SampledFrom([]int{2, 8, 240}).Draw(t, "chunk-samples")
 	o.BlockDuration = rapid.SampledFrom([]time.Duration{time.Minute, 2 * time.Hour, 100 * time.Hour}).Draw(t, "block-duration")
 	o.Encoding = rapid.SampledFrom([]chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw}).Draw(t, "encoding")
