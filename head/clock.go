@@ -84,7 +84,8 @@ func (c *clock) judge(now time.Time, ceil int64) bool {
 		c.why.Store(nil)
 		return false
 	}
-	c.why.Store(&why)
+	reason := why // allocated only here
+	c.why.Store(&reason)
 	return true
 }
 

@@ -90,6 +90,7 @@ func (r *replayer) frame(f wal.Frame) error {
 		id.restore(s.Ref, s.Labels)
 	}
 	r.head.mu.Lock()
+	id.mu.RLock() // once a frame: once a sample would be most of the work
 	for i, ref := range b.Floats.Ref {
 		x := sample{t: b.Floats.T[i], v: b.Floats.V[i]}
 		if len(b.Floats.ST) > 0 {
@@ -101,6 +102,7 @@ func (r *replayer) frame(f wal.Frame) error {
 		s := &b.Histograms[i]
 		r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
 	}
+	id.mu.RUnlock()
 	r.head.mu.Unlock()
 	for i := range b.Exemplars {
 		r.exemplar(&b.Exemplars[i])
@@ -109,12 +111,13 @@ func (r *replayer) frame(f wal.Frame) error {
 	return nil
 }
 
+// apply places one sample; the identity table is held.
 func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
 	if r.covered != nil && r.covered(x.t, lsn) {
 		r.skipped++
 		return
 	}
-	s := r.head.identity.byRef(ref)
+	s := r.head.identity.at(ref)
 	if s == nil {
 		r.unnamed++
 		return

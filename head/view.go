@@ -113,6 +113,7 @@ type Reader struct {
 	chunks []chunkenc.Chunk
 	late   ooo.Buffer
 	piece  ooo.Buffer
+	out    chunkenc.Samples // what emit is given
 	chain  []uint32
 }
 
@@ -220,8 +221,8 @@ func (r *Reader) emitPiece(base []*chunkenc.Samples, until, mint, maxt int64, em
 		if i == j {
 			continue
 		}
-		trimmed := run.Slice(i, j)
-		if err := emit(&trimmed); err != nil {
+		r.out = run.Slice(i, j)
+		if err := emit(&r.out); err != nil {
 			return err
 		}
 	}
