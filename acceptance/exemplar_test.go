@@ -25,6 +25,16 @@ func TestExemplarsNeverCostSamples(t *testing.T) {
 		s.store(t, m, v, name("bits").at(n, 1).exemplar(n, staleNaN, "trace_id", "a").exemplar(n+1, plainNaN, "trace_id", "b"))
 		s.store(t, m, v, name("entries").at(n, 1), name("entries").exemplar(n, 1, "trace_id", "a"), name("entries").exemplar(n+1, 1, "trace_id", "b"))
 
+		// A request of several exemplars is sent again, at once and after others.
+		several := []entry{
+			name("again").at(n, 1).exemplar(n, 1, "trace_id", "a").exemplar(n+1, 1, "trace_id", "b").exemplar(n+2, 1, "trace_id", "c"),
+			name("again, one time").hist(n, intHistogram(1)).exemplar(n, 1, "trace_id", "a").exemplar(n, 2, "trace_id", "b").exemplar(n, 2, "trace_id", "c").exemplar(n, 2, "trace_id", "d"),
+		}
+		s.store(t, m, v, several...)
+		s.store(t, m, v, several...)
+		s.store(t, m, v, name("again").at(n+10, 1).exemplar(n+10, 1, "trace_id", "d"))
+		s.store(t, m, v, several...)
+
 		// One that is older than the newest of its series: named in 2.0, counted in 1.0.
 		s.store(t, m, v, name("older").at(n, 1).exemplar(n+10, 1, "trace_id", "new"))
 		old := name("older").at(n+1, 1).hist(n+2, intHistogram(1)).exemplar(n, 1, "trace_id", "old")

@@ -16,7 +16,8 @@ import (
 // Head.NewBatch. It belongs to the request until Commit, to the committer
 // until Commit returns, then to the request again.
 type Batch struct {
-	head *Head
+	head  *Head
+	since uint64 // Head.collections when it was begun
 
 	// Float samples, as columns of one length; starts is empty until a sample has one.
 	series []*Series
@@ -57,7 +58,7 @@ var batchPool = sync.Pool{New: func() any { return &Batch{done: make(chan struct
 // NewBatch returns an empty batch from a pool.
 func (h *Head) NewBatch() *Batch {
 	b := batchPool.Get().(*Batch)
-	b.head = h
+	b.head, b.since = h, h.collections.Load()
 	return b
 }
 

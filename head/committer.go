@@ -2,9 +2,7 @@ package head
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"sort"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/metrics"
@@ -54,6 +52,8 @@ type committer struct {
 	order      []judged
 	reader     *Reader
 	suspect    bool
+	nowMs      int64 // of the group, by the wall clock
+	monoMs     int64 // of the group, by the monotonic clock
 	stats      committerStats
 }
 
@@ -72,10 +72,19 @@ func newCommitter(h *Head) *committer {
 
 func (c *committer) run() {
 	defer close(c.head.finished)
-	for b := range c.head.queue {
-		c.batches = append(c.batches[:0], b)
-		c.gather(b.items())
-		c.commit()
+	for {
+		select {
+		case f := <-c.head.control:
+			f(c)
+			c.report()
+		case b, ok := <-c.head.queue:
+			if !ok {
+				return
+			}
+			c.batches = append(c.batches[:0], b)
+			c.gather(b.items())
+			c.commit()
+		}
 	}
 }
 
@@ -99,7 +108,9 @@ func (c *committer) gather(n int) {
 func (c *committer) commit() {
 	w := c.head.clock.bounds()
 	c.watch(w)
+	c.nowMs, c.monoMs = w.nowMs, c.head.clock.mono().Milliseconds()
 	for _, b := range c.batches {
+		c.revive(b)
 		if w.narrow() && c.meets(b) {
 			c.finish(w)
 		}
@@ -143,7 +154,7 @@ func (c *committer) finish(w bounds) {
 	}
 	for i, b := range c.judged {
 		if b.err = err; err == nil {
-			c.apply(b, c.lsns[i], w)
+			c.apply(b, c.lsns[i])
 		}
 		b.done <- struct{}{}
 	}
@@ -166,6 +177,29 @@ func (c *committer) mark(b *Batch) {
 	}
 	for i := range b.hists {
 		b.hists[i].series.group = c.group
+	}
+}
+
+// revive replaces the series of b that were collected since it was begun.
+func (c *committer) revive(b *Batch) {
+	if b.since == c.head.collections.Load() {
+		return
+	}
+	id := c.head.identity
+	for i, s := range b.series {
+		if s.gone {
+			b.series[i] = id.revive(s)
+		}
+	}
+	for i := range b.hists {
+		if s := b.hists[i].series; s.gone {
+			b.hists[i].series = id.revive(s)
+		}
+	}
+	for i := range b.exemplars {
+		if s := b.exemplars[i].series; s.gone {
+			b.exemplars[i].series = id.revive(s)
+		}
 	}
 }
 
@@ -252,15 +286,15 @@ func (c *committer) refuseWhole(b *Batch) {
 }
 
 // apply makes a logged batch visible.
-func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
+func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h := c.head
 	h.mu.Lock()
 	for i, s := range b.series {
-		c.stats.lateness.Observe(elapsed(b.times[i], w.nowMs))
+		c.stats.lateness.Observe(elapsed(b.times[i], c.nowMs))
 		c.place(s, lsn, &sample{t: b.times[i], st: b.start(i), v: b.values[i]})
 	}
 	for i := range b.hists {
-		c.stats.lateness.Observe(elapsed(b.hists[i].t, w.nowMs))
+		c.stats.lateness.Observe(elapsed(b.hists[i].t, c.nowMs))
 		c.place(b.hists[i].series, lsn, &b.hists[i].sample)
 	}
 	h.mu.Unlock()
@@ -278,11 +312,12 @@ func (c *committer) apply(b *Batch, lsn wal.LSN, w bounds) {
 	h.metadata.apply(b.metadata)
 }
 
-// place puts one sample into its part. Head.mu is held for writing.
+// place puts one sample into its container. Head.mu is held for writing.
 func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
-	box := c.container(s, x.t)
-	box.touch(lsn)
-	p := c.partOf(s, box)
+	box := s.liveIn
+	if box == nil || !box.contains(x.t) {
+		box = c.container(x.t, lsn-1)
+	}
 	if s.seen && x.t <= s.newest {
 		c.stats.late++
 		c.stats.disorder.Observe(elapsed(x.t, s.newest))
@@ -290,27 +325,20 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 		c.stats.inOrder++
 		s.newest, s.seen = x.t, true
 	}
-	c.applier.add(box, p, x)
+	box.touch(lsn, c.monoMs)
+	if box.cold != nil {
+		before := box.cold.memory()
+		if box.cold.add(s, x) {
+			s.containers++
+		}
+		c.head.coldBytes.Add(int64(box.cold.memory() - before))
+		return
+	}
+	c.applier.add(box, c.partOf(s, box), x)
 }
 
-// container returns the container of t, opening one when there is none.
-func (c *committer) container(s *Series, t int64) *container {
-	if s.liveIn != nil && s.liveIn.contains(t) {
-		return s.liveIn
-	}
-	list := *c.head.containers.Load()
-	i := sort.Search(len(list), func(i int) bool { return list[i].hi >= t })
-	if i < len(list) && list[i].contains(t) {
-		return list[i]
-	}
-	box := newContainer(t, c.head.options.BlockDuration.Milliseconds())
-	list = slices.Insert(slices.Clone(list), i, box)
-	c.head.containers.Store(&list)
-	return box
-}
-
-// partOf returns the part of s in box, opening one when there is none.
-func (c *committer) partOf(s *Series, box *container) *part {
+// partOf returns the part of s in box, which is near, opening one when there is none.
+func (c *committer) partOf(s *Series, box *Container) *part {
 	if s.live != nil && s.liveIn == box {
 		return s.live
 	}
@@ -318,8 +346,9 @@ func (c *committer) partOf(s *Series, box *container) *part {
 	if p == nil {
 		p = &part{}
 		box.parts[s] = p
+		s.containers++
 	}
-	if s.liveIn == nil || s.liveIn.lo < box.lo {
+	if s.liveIn == nil || s.liveIn.frozen || s.liveIn.lo < box.lo {
 		s.live, s.liveIn = p, box
 	}
 	return p
@@ -327,7 +356,7 @@ func (c *committer) partOf(s *Series, box *container) *part {
 
 // holds says whether the series has the very same sample already.
 func (c *committer) holds(s *Series, x *sample) bool {
-	c.reader.view.containers = *c.head.containers.Load()
+	c.reader.view.list = c.head.containers.Load()
 	same := false
 	err := c.reader.Read(s, x.t, x.t, func(run *chunkenc.Samples) error {
 		c.probe.Reset()
@@ -361,20 +390,10 @@ func (c *committer) report() {
 	m.Chunks.Add(float64(a.chunks))
 	*a = applyStats{}
 	m.Series.Set(float64(c.head.identity.count.Load()))
-	list := *c.head.containers.Load()
-	m.Containers.Set(float64(len(list)))
-	m.MinTime.Set(lowest(list))
+	list := c.head.containers.Load()
+	m.Containers.Set(float64(len(list.frozen) + len(list.open)))
 	m.ClockSuspect.Set(0)
 	if c.suspect {
 		m.ClockSuspect.Set(1)
 	}
-}
-
-// lowest returns the start of the first container in seconds; as Prometheus
-// does, the largest time when there is none.
-func lowest(list []*container) float64 {
-	if len(list) == 0 {
-		return float64(math.MaxInt64) / 1000
-	}
-	return float64(list[0].lo) / 1000
 }

@@ -6,44 +6,95 @@ import (
 	"github.com/rwsink/rwsink/wal"
 )
 
-// container holds the samples of one aligned range of time, a part a series.
-// Its bounds never change; the rest is the committer's, readers hold Head.mu.
-type container struct {
-	lo, hi      int64   // both ends included, Unix milliseconds
-	first, last wal.LSN // of the frames that its samples came in
-	parts       map[*Series]*part
+// Container holds the samples of one aligned range of time: near, a part a
+// series, or cold, a run of rows. Every timestamp belongs to at most one open
+// container at any moment; a frozen one takes no more samples, and its
+// successor sees only later frames. So for one timestamp the containers that
+// ever held it are in order of their LSNs.
+//
+// The bounds never change. The rest is the committer's while the container is
+// open, readers hold Head.mu; frozen, it is immutable.
+type Container struct {
+	lo, hi int64 // both ends included, Unix milliseconds
+	// opened is the last frame before it was opened, last the newest frame that put samples here.
+	opened, last wal.LSN
+	first        wal.LSN // the first frame that put samples here; 0 is none yet
+	parts        map[*Series]*part
+	cold         *coldRun // instead of parts
+	samples      int      // put here
+	touchedMs    int64    // when last, monotonic
+	frozen       bool
 }
 
-// newContainer returns the container of the aligned range that t falls into.
-func newContainer(t, blockMs int64) *container {
-	mod := t % blockMs
-	if mod < 0 {
-		mod += blockMs
-	}
-	c := &container{lo: t - mod, hi: t + (blockMs - 1 - mod), parts: map[*Series]*part{}}
-	if c.lo > t {
-		c.lo = math.MinInt64
-	}
-	if c.hi < t {
-		c.hi = math.MaxInt64
+// newContainer returns the container [lo, hi].
+func newContainer(lo, hi int64, opened wal.LSN, cold bool) *Container {
+	c := &Container{lo: lo, hi: hi, opened: opened}
+	if cold {
+		c.cold = &coldRun{last: map[*Series]uint32{}}
+	} else {
+		c.parts = map[*Series]*part{}
 	}
 	return c
 }
 
-func (c *container) contains(t int64) bool { return t >= c.lo && t <= c.hi }
+// aligned returns the aligned range of that length which t falls into, both
+// ends included, stopping at the ends of int64.
+func aligned(t, lengthMs int64) (lo, hi int64) {
+	mod := t % lengthMs
+	if mod < 0 {
+		mod += lengthMs
+	}
+	lo, hi = t-mod, t+(lengthMs-1-mod)
+	if lo > t {
+		lo = math.MinInt64
+	}
+	if hi < t {
+		hi = math.MaxInt64
+	}
+	return lo, hi
+}
 
-// touch notes that the frame lsn put samples here.
-func (c *container) touch(lsn wal.LSN) {
+// Range returns the bounds, both ends included, Unix milliseconds.
+func (c *Container) Range() (lo, hi int64) { return c.lo, c.hi }
+
+func (c *Container) contains(t int64) bool { return t >= c.lo && t <= c.hi }
+
+func (c *Container) overlaps(lo, hi int64) bool { return c.lo <= hi && c.hi >= lo }
+
+// has says whether the container holds samples of s.
+func (c *Container) has(s *Series) bool {
+	if c.cold != nil {
+		return c.cold.last[s] != 0
+	}
+	return c.parts[s] != nil
+}
+
+// touch notes that the frame lsn put a sample here.
+func (c *Container) touch(lsn wal.LSN, monoMs int64) {
 	if c.first == 0 {
 		c.first = lsn
 	}
 	c.last = lsn
+	c.samples++
+	c.touchedMs = monoMs
+}
+
+// each calls f for every series that the container holds samples of.
+func (c *Container) each(f func(*Series)) {
+	for s := range c.parts {
+		f(s)
+	}
+	if c.cold != nil {
+		for s := range c.cold.last {
+			f(s)
+		}
+	}
 }
 
 // slotEnd returns the last millisecond of the slot that t falls into, when the
 // range is cut into 2^shift slots. Slots are counted from the range's start,
 // so those of a finer cut nest in those of a coarser one.
-func (c *container) slotEnd(t int64, shift uint8) int64 {
+func (c *Container) slotEnd(t int64, shift uint8) int64 {
 	slot := slotLen(c.hi-c.lo+1, shift)
 	rest := slot - 1 - (t-c.lo)%slot
 	if rest > c.hi-t {
@@ -53,7 +104,7 @@ func (c *container) slotEnd(t int64, shift uint8) int64 {
 }
 
 // slotStart returns the first millisecond of the slot that t falls into.
-func (c *container) slotStart(t int64, shift uint8) int64 {
+func (c *Container) slotStart(t int64, shift uint8) int64 {
 	return t - (t-c.lo)%slotLen(c.hi-c.lo+1, shift)
 }
 

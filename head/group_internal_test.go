@@ -105,7 +105,9 @@ func TestReplayIsNotAcceptance(t *testing.T) {
 			t.Fatal(err)
 		}
 		reg := prometheus.NewRegistry()
-		h, _ := testHead(t, Options{Log: log, Metrics: metrics.NewHead(reg), Accept: Accept{Window: -1}})
+		h, _ := testHead(t, Options{Log: log, Metrics: metrics.NewHead(reg), Accept: Accept{
+			Window: -1, Now: func() time.Time { return time.UnixMilli(1000) },
+		}})
 		if err := h.Replay(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -310,3 +310,17 @@ func (p *process) holdsIn(t tester, m oracle, mint, maxt int64) {
 		t.Fatalf("read [%d, %d]\n got %q\nwant %q", mint, maxt, got, want)
 	}
 }
+
+// readOne returns the value of a series that has one float.
+func readOne(t tester, v *head.View, s *head.Series) float64 {
+	t.Helper()
+	var out []float64
+	err := v.NewReader().Read(s, math.MinInt64, math.MaxInt64, func(run *chunkenc.Samples) error {
+		out = append(out, run.V...)
+		return nil
+	})
+	if err != nil || len(out) != 1 {
+		t.Fatalf("%v has %v, %v", s.Labels(), out, err)
+	}
+	return out[0]
+}

@@ -3,6 +3,7 @@ package head
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -23,14 +24,17 @@ type Head struct {
 	// mu guards the containers' parts and what series say of them. The
 	// committer holds it for writing while it applies a batch; readers hold it
 	// while they copy what they need of one series.
-	mu         sync.RWMutex
-	containers atomic.Pointer[[]*container] // ascending, disjoint; replaced, never changed
+	mu          sync.RWMutex
+	containers  atomic.Pointer[containerList]
+	collections atomic.Uint64 // counts what took series out of the identity table
+	coldBytes   atomic.Int64  // of the pages of cold runs
 
 	// intake guards the way into the queue.
 	intake   sync.RWMutex
 	state    error // nil when batches are taken
 	queue    chan *Batch
-	finished chan struct{} // closed when the committer has ended
+	control  chan func(*committer) // what to do between two groups
+	finished chan struct{}         // closed when the committer has ended
 }
 
 // UnavailableError means that nothing was stored and that the same request may succeed later.
@@ -63,16 +67,19 @@ const queueLen = 64
 // New returns an empty head that takes no writes until Replay has returned.
 func New(o Options) (*Head, error) {
 	o = o.withDefaults()
+	if o.BlockDuration < time.Millisecond || o.ChunkSamples < 1 {
+		return nil, fmt.Errorf("head: block duration %v and %d samples a chunk: want at least 1ms and 1", o.BlockDuration, o.ChunkSamples)
+	}
 	ring, err := tsdb.NewCircularExemplarStorage(int64(max(0, o.Exemplars)), tsdb.NewExemplarMetrics(o.Metrics.Registerer), 0)
 	if err != nil {
 		return nil, err
 	}
 	h := &Head{
 		options: o, log: o.Logger, identity: newIdentity(o), exemplars: ring, clock: newClock(o.Accept),
-		state: ErrReplaying, queue: make(chan *Batch, queueLen), finished: make(chan struct{}),
+		state: ErrReplaying, queue: make(chan *Batch, queueLen), control: make(chan func(*committer)), finished: make(chan struct{}),
 	}
 	h.metadata.byFamily = map[string]Metadata{}
-	h.containers.Store(&[]*container{})
+	h.containers.Store(&containerList{})
 	return h, nil
 }
 

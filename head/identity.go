@@ -160,7 +160,10 @@ func (id *identity) restore(ref uint64, ls labels.Labels) *Series {
 	if s == nil {
 		return id.create(hash, ls, ref)
 	}
-	id.setRef(ref, s)
+	if ref != s.ref && !slices.Contains(s.also, ref) {
+		s.also = append(s.also, ref)
+		id.setRef(ref, s)
+	}
 	return s
 }
 
@@ -227,11 +230,11 @@ func (id *identity) canonical(wire []Label) (labels.Labels, error) {
 		case len(l.Name) == 0:
 			return refuse(ReasonLabelName, "a label name is empty")
 		case !utf8.Valid(l.Name):
-			return refuse(ReasonLabelUTF8, "label name %q is not valid UTF-8", l.Name)
+			return refuse(ReasonLabelUTF8, "label name %q is not valid UTF-8", clip(l.Name))
 		case !utf8.Valid(l.Value):
-			return refuse(ReasonLabelUTF8, "the value of label %q is not valid UTF-8", l.Name)
+			return refuse(ReasonLabelUTF8, "the value of label %q is not valid UTF-8", clip(l.Name))
 		case i > 0 && bytes.Equal(l.Name, sorted[i-1].Name):
-			return refuse(ReasonDuplicateLabel, "label name %q is given twice", l.Name)
+			return refuse(ReasonDuplicateLabel, "label name %q is given twice", clip(l.Name))
 		case size > id.limits.LabelBytes:
 			return refuse(ReasonLabelLimit, "more than %d bytes of labels", id.limits.LabelBytes)
 		}
@@ -251,14 +254,20 @@ func (id *identity) relabelled(ls labels.Labels) (out labels.Labels, keep bool, 
 	builder := labels.NewBuilder(ls)
 	keep = relabel.ProcessBuilder(builder, id.relabel...)
 	out = builder.Labels()
-	if keep && out.Get(labels.MetricName) == "" {
-		return out, true, &Refusal{
-			Reason: ReasonNoMetricName,
-			Detail: "relabelling left no label __name__",
-			Series: seriesText(ls),
-		}
+	switch {
+	case !keep:
+	case out.Get(labels.MetricName) == "":
+		err = &Refusal{Reason: ReasonNoMetricName, Detail: "relabelling left no label __name__", Series: seriesText(ls)}
+	case nameless(out):
+		err = &Refusal{Reason: ReasonLabelName, Detail: "relabelling made a label without a name", Series: seriesText(ls)}
 	}
-	return out, keep, nil
+	return out, keep, err
+}
+
+// nameless says whether a label has an empty name.
+func nameless(ls labels.Labels) (found bool) {
+	ls.Range(func(l labels.Label) { found = found || l.Name == "" })
+	return found
 }
 
 // all returns the series that match, in no order.

@@ -66,29 +66,37 @@ func readAll(t interface{ Fatalf(string, ...any) }, h *Head, s *Series, mint, ma
 	var out []string
 	last := int64(math.MinInt64)
 	err := h.View().NewReader().Read(s, mint, maxt, func(run *chunkenc.Samples) error {
-		for i, ts := range run.T {
+		for _, ts := range run.T {
 			if len(out) > 0 && ts <= last {
 				t.Fatalf("timestamp %d after %d", ts, last)
 			}
 			last = ts
-			x := sample{t: ts}
-			if len(run.ST) > 0 {
-				x.st = run.ST[i]
-			}
-			switch run.Kind {
-			case chunkenc.KindFloat:
-				x.v = run.V[i]
-			case chunkenc.KindHistogram:
-				x.h = run.H[i]
-			case chunkenc.KindFloatHistogram:
-				x.fh = run.FH[i]
-			}
-			out = append(out, describe(x))
 		}
+		out = append(out, describeRun(run)...)
 		return nil
 	})
 	if err != nil {
 		t.Fatalf("read: %v", err)
+	}
+	return out
+}
+
+func describeRun(run *chunkenc.Samples) []string {
+	out := make([]string, len(run.T))
+	for i, ts := range run.T {
+		x := sample{t: ts}
+		if len(run.ST) > 0 {
+			x.st = run.ST[i]
+		}
+		switch run.Kind {
+		case chunkenc.KindFloat:
+			x.v = run.V[i]
+		case chunkenc.KindHistogram:
+			x.h = run.H[i]
+		case chunkenc.KindFloatHistogram:
+			x.fh = run.FH[i]
+		}
+		out[i] = describe(x)
 	}
 	return out
 }
@@ -98,7 +106,9 @@ func testHead(t interface{ Fatalf(string, ...any) }, o Options) (*Head, *committ
 	if err != nil {
 		t.Fatalf("new head: %v", err)
 	}
-	return h, newCommitter(h)
+	c := newCommitter(h)
+	c.nowMs = math.MinInt64 / 2 // nothing is long over: every container is near
+	return h, c
 }
 
 func testSeries(h *Head, name string) *Series {
@@ -187,7 +197,7 @@ func TestChunksOfOneTarget(t *testing.T) {
 			c.place(s, 1, &sample{t: start + i*15_000 + int64(i%5), v: rng.Float64()})
 		}
 	}
-	for _, box := range *h.containers.Load() {
+	for _, box := range h.containers.Load().open {
 		first := box.parts[series[0]].chunks
 		for _, s := range series {
 			chunks := box.parts[s].chunks
@@ -221,7 +231,7 @@ func TestChunkNeverPastHardCut(t *testing.T) {
 		c.place(s, 1, &x)
 		want.add(x)
 	}
-	for _, box := range *h.containers.Load() {
+	for _, box := range h.containers.Load().open {
 		for _, ch := range box.parts[s].chunks {
 			if ch.N > 10*hardFactor {
 				t.Fatalf("a chunk of %d samples", ch.N)

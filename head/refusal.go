@@ -1,6 +1,7 @@
 package head
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -73,6 +74,9 @@ func (r *Refusal) Error() string {
 
 // maxNamed bounds one name in an answer: senders log no more of it.
 const maxNamed = 512
+
+// clip returns as much of a name as an answer tells; it may end inside a rune.
+func clip(name []byte) []byte { return name[:min(len(name), maxNamed)] }
 
 // truncate cuts s at a rune boundary.
 func truncate(s string) string {
@@ -188,9 +192,9 @@ func FormatLabels(wire []Label) string {
 			b.WriteString("...")
 			break
 		}
-		b.WriteString(strconv.QuoteToASCII(string(l.Name[:min(len(l.Name), maxNamed)])))
+		b.WriteString(strconv.QuoteToASCII(string(clip(l.Name))))
 		b.WriteByte('=')
-		b.WriteString(strconv.QuoteToASCII(string(l.Value[:min(len(l.Value), maxNamed)])))
+		b.WriteString(strconv.QuoteToASCII(string(clip(l.Value))))
 	}
 	b.WriteByte('}')
 	return b.String()
@@ -199,5 +203,22 @@ func FormatLabels(wire []Label) string {
 // FormatFloat writes a value for an answer.
 func FormatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// seriesText writes a series for an answer.
-func seriesText(ls labels.Labels) string { return ls.String() }
+// seriesText writes a series for an answer, or the first labels of a very long one.
+func seriesText(ls labels.Labels) string {
+	var head []labels.Label
+	size := 0
+	cut := ls.Validate(func(l labels.Label) error {
+		if size += len(l.Name) + len(l.Value); size > maxNamed {
+			return errLong
+		}
+		head = append(head, l)
+		return nil
+	})
+	if cut == nil {
+		return ls.String()
+	}
+	return strings.TrimSuffix(labels.New(head...).String(), "}") + ", ..."
+}
+
+// errLong ends the walk over the labels of seriesText.
+var errLong = errors.New("long")

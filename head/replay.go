@@ -19,6 +19,7 @@ import (
 // named (the record was lost in a damaged stretch) are counted and logged.
 func (h *Head) Replay(ctx context.Context) error {
 	r := replayer{head: h, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
+	r.committer.nowMs = h.clock.bounds().nowMs
 	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
 		if err := ctx.Err(); err != nil {
 			return err

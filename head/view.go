@@ -16,12 +16,12 @@ import (
 // View is an immutable list of the head's containers. It holds every batch
 // whose Commit returned before the view was taken, and may show later ones.
 type View struct {
-	head       *Head
-	containers []*container // ascending, disjoint
+	head *Head
+	list *containerList
 }
 
 // View returns a view of what is there now.
-func (h *Head) View() *View { return &View{head: h, containers: *h.containers.Load()} }
+func (h *Head) View() *View { return &View{head: h, list: h.containers.Load()} }
 
 // Select returns, in no order, the series that match all matchers and have a
 // container with samples of theirs that overlaps [mint, maxt]. A matcher on a
@@ -50,19 +50,9 @@ func (v *View) Select(ctx context.Context, mint, maxt int64, ms ...*labels.Match
 	return all[:n], nil
 }
 
-// overlapping returns the containers that overlap [mint, maxt].
-func (v *View) overlapping(mint, maxt int64) []*container {
-	i := sort.Search(len(v.containers), func(i int) bool { return v.containers[i].hi >= mint })
-	j := i
-	for j < len(v.containers) && v.containers[j].lo <= maxt {
-		j++
-	}
-	return v.containers[i:j]
-}
-
 func (v *View) has(s *Series, mint, maxt int64) bool {
-	for _, c := range v.overlapping(mint, maxt) {
-		if c.parts[s] != nil {
+	for _, c := range v.list.overlapping(mint, maxt) {
+		if c.has(s) {
 			return true
 		}
 	}
@@ -97,11 +87,14 @@ type Reader struct {
 	view   *View
 	dec    chunkenc.Decoder
 	merger ooo.Merger
+	stack  ooo.Stack
+	layers []ooo.Layer
 	base   runList
 	tail   runList
 	chunks []chunkenc.Chunk
 	late   ooo.Buffer
 	piece  ooo.Buffer
+	chain  []uint32
 }
 
 // NewReader returns a reader of the view.
@@ -114,43 +107,58 @@ func (r *Reader) Read(s *Series, mint, maxt int64, emit func(*chunkenc.Samples) 
 	if mint > maxt {
 		return nil
 	}
-	for _, c := range r.view.overlapping(mint, maxt) {
-		if !r.snapshot(c, s, mint, maxt) {
-			continue
-		}
-		if err := r.readPart(mint, maxt, emit); err != nil {
-			return err
-		}
-	}
-	return nil
+	r.layers = r.AppendLayers(r.layers[:0], s, mint, maxt)
+	return r.stack.Read(r.layers, mint, maxt, r.view.head.options.BlockDuration.Milliseconds(), emit)
 }
 
-// snapshot copies what of the part of s in c overlaps [mint, maxt]. Chunks are
-// immutable, so of them only the list is copied.
-func (r *Reader) snapshot(c *container, s *Series, mint, maxt int64) bool {
-	r.tail.reset()
-	r.late.Reset()
+// AppendLayers appends the containers of the view that hold samples of s and
+// overlap [mint, maxt], oldest first where they overlap each other. What they
+// read uses r's memory: one at a time.
+func (r *Reader) AppendLayers(dst []ooo.Layer, s *Series, mint, maxt int64) []ooo.Layer {
 	mu := &r.view.head.mu
 	mu.RLock()
 	defer mu.RUnlock()
-	p := c.parts[s]
-	if p == nil {
-		return false
+	for _, c := range r.view.list.overlapping(mint, maxt) {
+		if c.has(s) {
+			dst = append(dst, ooo.Layer{Lo: c.lo, Hi: c.hi, Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+				r.snapshot(c, s, lo, hi)
+				return r.emitSnapshot(lo, hi, emit)
+			}})
+		}
 	}
+	return dst
+}
+
+// snapshot copies what c holds of s in [mint, maxt]. Chunks are immutable, so
+// of them only the list is copied.
+func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
+	r.tail.reset()
+	r.late.Reset()
+	r.chunks = r.chunks[:0]
+	mu := &r.view.head.mu
+	mu.RLock()
+	defer mu.RUnlock()
+	if c.cold != nil {
+		r.chain = c.cold.copyTo(&r.late, s, mint, maxt, r.chain)
+		return
+	}
+	p := c.parts[s]
 	i := sort.Search(len(p.chunks), func(i int) bool { return p.chunks[i].MaxT >= mint })
 	j := i + sort.Search(len(p.chunks)-i, func(k int) bool { return p.chunks[i+k].MinT > maxt })
-	r.chunks = append(r.chunks[:0], p.chunks[i:j]...)
+	r.chunks = append(r.chunks, p.chunks[i:j]...)
 	if p.tailLen() > 0 && p.tailFirst() <= maxt && p.maxT >= mint {
 		p.appendTail(r.tail.next(p.kind))
 	}
 	if p.ext != nil {
 		p.ext.late.CopyRange(&r.late, mint, maxt)
 	}
-	return true
 }
 
-// readPart merges the snapshot chunk by chunk, so that memory is bounded by one chunk.
-func (r *Reader) readPart(mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+// emitSnapshot merges the snapshot chunk by chunk, so that memory is bounded by one chunk.
+func (r *Reader) emitSnapshot(mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+	if r.late.Len() > 0 {
+		r.merger.Sort(&r.late)
+	}
 	pieces := len(r.chunks) + len(r.tail.list)
 	for i := range r.chunks {
 		base := r.base.reset()

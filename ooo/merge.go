@@ -30,9 +30,9 @@ type Merger struct {
 // kinds. A run may be longer than a chunk may be; the caller cuts it.
 //
 // base are runs in ascending order, disjoint, strictly increasing; they are not
-// changed and may be empty. Every late sample arrived after the base sample of
-// its timestamp, if there is one. late is put in order of time (stably) and not
-// changed otherwise.
+// changed, may be empty, and must not be what this Merger returned. Every late
+// sample arrived after the base sample of its timestamp, if there is one. late
+// is put in order of time (stably) and not changed otherwise.
 //
 // The runs belong to the Merger and are valid until the next Merge; the
 // histograms in them are those that went in, or copies with another reset hint,
@@ -119,10 +119,11 @@ func floats(dt []int64, dv []float64, bt []int64, bv []float64, late []point, st
 const stretch = 16
 
 // copyBefore copies the base samples before t and returns their number. dt and
-// dv are at least as long as bt and bv. A short
-// stretch goes in blocks of eight, the last one whole, since what is too much
-// is written over: so its end, which no processor foretells, costs one branch
-// instead of one for each step of a search.
+// dv are at least as long as bt and bv.
+//
+// A short stretch goes in blocks of eight, the last one whole, since what is too
+// much is written over: so its end, which no processor foretells, costs one
+// branch instead of one for each step of a search.
 func copyBefore(dt []int64, dv []float64, bt []int64, bv []float64, t int64) int {
 	if len(bt) < stretch || bt[stretch-1] < t {
 		n := search(bt, t)

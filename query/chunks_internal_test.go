@@ -149,8 +149,8 @@ func (p promSample) Type() promenc.ValueType {
 func TestChunksAsPrometheusCutsThem(t *testing.T) {
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, seed))
-	for round := range 50 {
-		rs := randRuns(rng, 300)
+	for round := range 25 {
+		rs := randRuns(rng, 200)
 		frames := readFrames(t, frameOf(t, rs, nil), DefaultMaxFrameBytes)
 		if len(frames) != 1 {
 			t.Fatalf("seed %d, round %d: %d frames", seed, round, len(frames))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -142,6 +143,17 @@ func TestRefusedRequestsAndTheNextOne(t *testing.T) {
 	}
 }
 
+// narrow is a client whose connections hold little.
+var narrow = &http.Client{Transport: &http.Transport{
+	DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err == nil {
+			err = c.(*net.TCPConn).SetReadBuffer(16 << 10)
+		}
+		return c, err
+	},
+}}
+
 // stalled begins a long streamed read and leaves it unread.
 func stalled(t testing.TB, r *rig, ctx context.Context) *http.Response {
 	t.Helper()
@@ -150,7 +162,7 @@ func stalled(t testing.TB, r *rig, ctx context.Context) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := narrow.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +173,7 @@ func stalled(t testing.TB, r *rig, ctx context.Context) *http.Response {
 // are turned away, until it disconnects.
 func TestGateInFront(t *testing.T) {
 	r := newRig(t, Options{Concurrency: 1})
-	fill(t, r, 400, 4000) // more than the buffers of a connection hold
+	fill(t, r, 200, 1000) // more than the buffers of a connection hold
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	resp := stalled(t, r, ctx)
@@ -224,6 +236,7 @@ func TestGateInFront(t *testing.T) {
 	if s := r.log.String(); s != "" {
 		t.Errorf("a client that left is logged: %s", s)
 	}
+	narrow.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -252,7 +265,7 @@ func TestSlowClientGetsEverything(t *testing.T) {
 	if series != 20 || samples != 40_000 {
 		t.Errorf("%d series with %d samples", series, samples)
 	}
-	http.DefaultClient.CloseIdleConnections()
+	narrow.CloseIdleConnections()
 }
 
 // slowReader hands out little at a time.

@@ -14,7 +14,7 @@ import (
 // TestSeriesDoNotShareMemory: many series whose samples stand in chunks, in the
 // tail and in the late buffer, the whole reply decoded before it is compared.
 func TestSeriesDoNotShareMemory(t *testing.T) {
-	const series, n = 500, 80
+	const series, n = 500, 50
 	r := newRig(t, Options{Concurrency: 16})
 	rng := rand.New(rand.NewPCG(2, 2))
 	var want []answer
@@ -68,7 +68,7 @@ func TestSeriesDoNotShareMemory(t *testing.T) {
 // TestReadersBesideAWriter: every reply holds what was acknowledged before it was
 // asked for, of every series its own values, while a writer appends and inserts.
 func TestReadersBesideAWriter(t *testing.T) {
-	const series, rounds, readers = 50, 120, 16
+	const series, rounds, readers = 50, 60, 16
 	r := newRig(t, Options{Concurrency: readers})
 	base := int64(1_700_000_000_000)
 	var acked atomic.Int64 // rounds

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -95,8 +96,15 @@ func newRig(t testing.TB, o Options) *rig {
 	o.Store = r.store
 	o.Metrics = metrics.NewQuery(r.reg)
 	o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
-	r.srv = httptest.NewServer(New(o))
+	r.srv = httptest.NewUnstartedServer(New(o))
 	r.srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	r.srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if err := c.(*net.TCPConn).SetWriteBuffer(16 << 10); err != nil { // a client that stalls is felt soon
+			t.Error(err)
+		}
+		return ctx
+	}
+	r.srv.Start()
 	t.Cleanup(r.srv.Close)
 	return r
 }

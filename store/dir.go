@@ -23,6 +23,25 @@ const (
 // decimal with a newline.
 const layoutVersion = "1"
 
+// makeDir makes a directory, and its name and those above it durable: a power
+// cut must not take the whole of it. A directory above that may not be opened
+// was not made by us.
+func makeDir(fs vfs.FS, dir string) error {
+	if err := fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	for dir = filepath.Clean(dir); ; {
+		above := filepath.Dir(dir)
+		if above == dir {
+			return nil
+		}
+		if err := fs.SyncDir(above); err != nil && !errors.Is(err, os.ErrPermission) {
+			return err
+		}
+		dir = above
+	}
+}
+
 // checkVersion refuses a directory of another layout and marks a new one. The
 // file is written under another name and renamed, so that it is whole or absent.
 func checkVersion(fs vfs.FS, dir string) error {

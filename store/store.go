@@ -37,7 +37,7 @@ func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = vfs.OS{}
 	}
-	if err := o.FS.MkdirAll(o.Path); err != nil {
+	if err := makeDir(o.FS, o.Path); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	lock, err := lockDir(o.FS, filepath.Join(o.Path, lockName))

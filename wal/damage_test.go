@@ -274,7 +274,7 @@ func (im *image) survivors(w wound) (may, must []wal.LSN) {
 func TestWounds(t *testing.T) {
 	const seed = 7
 	rnd := rand.New(rand.NewPCG(seed, seed))
-	for run := range 6000 {
+	for run := range 4000 {
 		im := newImages(t, uint64(run%5))
 		wd := im.wound(rnd)
 		if im.foreign(t, wd) {
@@ -374,7 +374,7 @@ func subset(a, b []wal.LSN) bool {
 func TestFaultsDuringRepair(t *testing.T) {
 	const seed = 11
 	rnd := rand.New(rand.NewPCG(seed, seed))
-	for run := range 400 {
+	for run := range 250 {
 		im := newImages(t, uint64(run%5))
 		wd := im.wound(rnd)
 		if im.foreign(t, wd) {

@@ -67,11 +67,8 @@ func (l *Log) open() error {
 		}
 		l.segments = append(l.segments, s)
 	}
-	if err := l.dropEmpty(); err != nil {
-		return err
-	}
-	// What a process left that was killed before it could sync the directory must not vanish under us.
-	return l.o.FS.SyncDir(l.o.Dir)
+	// What a killed process changed in the directory and did not sync is synced with the next segment.
+	return l.dropEmpty()
 }
 
 // list returns the numbers of the segments, after the repairs under way were

@@ -113,7 +113,7 @@ func (l *Log) setAside(s segment) error {
 	l.o.Metrics.DamagedSegments.Inc()
 	l.o.Logger.Error("log segment is damaged and nothing in it can be read",
 		"segment", l.path(s.number), "bytes", s.size, "header_err", s.damaged, "kept_as", to)
-	return nil // the caller syncs the directory
+	return l.o.FS.SyncDir(l.o.Dir)
 }
 
 // asideName returns a free name for a damaged segment.

@@ -10,7 +10,7 @@
 //     a change that builds on a lost one (on the same name) is lost with it.
 //   - CutAfter lets the power fail in the middle of the k-th operation from now: it
 //     has happened in part or not, its caller gets ErrPowerCut, and so does every
-//     later one until Crash.
+//     later one until Crash or Kill (then it was the process that ended there).
 //   - Kill ends the process and not the machine: all that was written is there, but
 //     what was not synced is still open to a later Crash.
 //   - Fail makes calls of one kind fail. A failed write has written a part, a failed

@@ -155,9 +155,12 @@ func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 // Sync makes the file durable. One that fails has lost a part for good.
 func (f *file) Sync() error {
 	return f.do(OpSync, func(fail error) error {
-		if fail != nil {
+		switch {
+		case fail == ErrPowerCut: // it has not come back: what is unsynced stays so, for Crash to settle or Kill to keep
+			return fail
+		case fail != nil:
 			f.n.stable = f.m.settle(f.n)
-		} else {
+		default:
 			for _, e := range f.n.unsynced {
 				f.n.stable = e.apply(f.n.stable)
 			}

@@ -1,0 +1,110 @@
+package head
+
+import (
+	"github.com/prometheus/prometheus/model/histogram"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/ooo"
+)
+
+// coldRun holds the samples of a container whose range is long over: rows in
+// order of arrival, without tails, chunks or anything else a series would keep
+// for it, so that memory follows what is written and not how many series and
+// ranges it is spread over.
+//
+// A series' rows are a chain from its newest row back. A read walks the chain
+// of one series and sorts what it finds; a flush does so for every series.
+// Rows stand in pages that never move.
+type coldRun struct {
+	last  map[*Series]uint32 // a series' newest row, plus 1
+	pages [][]coldRow
+	extra []coldExtra
+	rows  uint32
+	bytes int // of histograms
+}
+
+// coldRow is one sample: 24 bytes.
+type coldRow struct {
+	t     int64
+	bits  float64
+	prev  uint32 // the series' row before, plus 1; 0 is none
+	extra uint32 // what it has beside, plus 1; 0 is nothing
+}
+
+// coldExtra is what most rows do not have: a start timestamp or a histogram.
+type coldExtra struct {
+	st int64
+	h  *histogram.Histogram
+	fh *histogram.FloatHistogram
+}
+
+// coldRowBytes is the size of a coldRow.
+const coldRowBytes = 24
+
+// coldPage is how many rows a page holds: 96 KiB.
+const coldPage = 4096
+
+// maxColdRows bounds a run: row numbers are 32 bits wide.
+const maxColdRows = 1 << 31
+
+// add appends a sample of s; first says that it is the first of s here.
+func (r *coldRun) add(s *Series, x *sample) (first bool) {
+	prev := r.last[s]
+	row := coldRow{t: x.t, bits: x.v, prev: prev}
+	if x.st != 0 || x.kind() != chunkenc.KindFloat {
+		r.extra = append(r.extra, coldExtra{x.st, x.h, x.fh})
+		row.extra = uint32(len(r.extra))
+		r.bytes += histogramBytes(x)
+	}
+	if r.rows%coldPage == 0 {
+		r.pages = append(r.pages, make([]coldRow, 0, coldPage))
+	}
+	page := &r.pages[len(r.pages)-1]
+	*page = append(*page, row)
+	r.rows++
+	r.last[s] = r.rows
+	return prev == 0
+}
+
+// copyTo appends to dst the samples of s in [lo, hi] in order of arrival.
+func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint32) []uint32 {
+	stack = stack[:0]
+	for at := r.last[s]; at != 0; {
+		row := r.row(at)
+		if row.t >= lo && row.t <= hi {
+			stack = append(stack, at)
+		}
+		at = row.prev
+	}
+	for i := len(stack) - 1; i >= 0; i-- {
+		row := r.row(stack[i])
+		x := sample{t: row.t, v: row.bits}
+		if row.extra != 0 {
+			e := &r.extra[row.extra-1]
+			x.st, x.h, x.fh = e.st, e.h, e.fh
+		}
+		x.addTo(dst)
+	}
+	return stack
+}
+
+func (r *coldRun) row(at uint32) *coldRow { return &r.pages[(at-1)/coldPage][(at-1)%coldPage] }
+
+// memory returns the bytes that the run holds.
+func (r *coldRun) memory() int {
+	return len(r.pages)*coldPage*coldRowBytes + cap(r.extra)*24 + r.bytes + len(r.last)*coldSeriesBytes
+}
+
+// coldSeriesBytes is about what an entry of the map of chains takes.
+const coldSeriesBytes = 32
+
+// histogramBytes is about what a histogram takes.
+func histogramBytes(x *sample) int {
+	switch {
+	case x.h != nil:
+		return 160 + 8*(len(x.h.PositiveSpans)+len(x.h.NegativeSpans)+len(x.h.PositiveBuckets)+len(x.h.NegativeBuckets))
+	case x.fh != nil:
+		return 160 + 8*(len(x.fh.PositiveSpans)+len(x.fh.NegativeSpans)+len(x.fh.PositiveBuckets)+len(x.fh.NegativeBuckets))
+	}
+	return 0
+}

@@ -1,0 +1,90 @@
+package head
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/rwsink/rwsink/wal"
+)
+
+// containerList is the head's containers at one moment. Immutable: a change
+// makes a new list.
+type containerList struct {
+	frozen []*Container // in order of LSN; a block takes their place when they are flushed
+	open   []*Container // ascending, disjoint
+}
+
+// find returns the open container of t, or where in open it would stand.
+func (l *containerList) find(t int64) (*Container, int) {
+	i := sort.Search(len(l.open), func(i int) bool { return l.open[i].hi >= t })
+	if i < len(l.open) && l.open[i].contains(t) {
+		return l.open[i], i
+	}
+	return nil, i
+}
+
+// overlapping returns the containers that overlap [lo, hi], oldest first where they overlap each other.
+func (l *containerList) overlapping(lo, hi int64) []*Container {
+	var out []*Container
+	for _, c := range l.frozen {
+		if c.overlaps(lo, hi) {
+			out = append(out, c)
+		}
+	}
+	_, i := l.find(lo)
+	for ; i < len(l.open) && l.open[i].lo <= hi; i++ {
+		out = append(out, l.open[i])
+	}
+	return out
+}
+
+// container returns the open container of t, opening one when there is none.
+// last is the newest frame before the one that t came in.
+func (c *committer) container(t int64, last wal.LSN) *Container {
+	list := c.head.containers.Load()
+	box, i := list.find(t)
+	if box != nil {
+		return box
+	}
+	lo, hi, cold := c.rangeFor(list, t)
+	box = newContainer(lo, hi, last, cold)
+	c.head.containers.Store(&containerList{frozen: list.frozen, open: slices.Insert(slices.Clone(list.open), i, box)})
+	return box
+}
+
+// coldDay is the widest range of a cold run, coldBlocks how many blocks it spans at most.
+const (
+	coldDay    = 24 * time.Hour
+	coldBlocks = 12
+)
+
+// rangeFor chooses the range of a new container: that of a block, near, while
+// it is not long over; else cold, the widest aligned range that is wholly over
+// and that no open container overlaps.
+func (c *committer) rangeFor(list *containerList, t int64) (lo, hi int64, cold bool) {
+	o := &c.head.options
+	block := o.BlockDuration.Milliseconds()
+	over := c.nowMs - block/2
+	lo, hi = aligned(t, block)
+	if hi >= over {
+		return lo, hi, false
+	}
+	day := min(coldDay.Milliseconds(), coldBlocks*block)
+	if r := o.Accept.Retention.Milliseconds(); r > 0 {
+		day = min(day, r/10)
+	}
+	if day = day / block * block; day <= block {
+		return lo, hi, true
+	}
+	if wideLo, wideHi := aligned(t, day); wideHi < over && !list.anyOpen(wideLo, wideHi) {
+		return wideLo, wideHi, true
+	}
+	return lo, hi, true
+}
+
+// anyOpen says whether an open container overlaps [lo, hi].
+func (l *containerList) anyOpen(lo, hi int64) bool {
+	_, i := l.find(lo)
+	return i < len(l.open) && l.open[i].lo <= hi
+}

@@ -1,0 +1,149 @@
+package ooo
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rwsink/rwsink/chunkenc"
+)
+
+// Layer is one source of a series' samples: a range of time and what reads it.
+type Layer struct {
+	Lo, Hi int64 // both ends included, Unix milliseconds
+	// Read calls emit with the samples in [lo, hi] in order of time, no
+	// timestamp twice; a run is borrowed until emit returns.
+	Read func(lo, hi int64, emit func(*chunkenc.Samples) error) error
+}
+
+// Stack merges layers by the rule for equal timestamps. It holds scratch
+// memory and serves one goroutine.
+type Stack struct {
+	merger Merger
+	late   Buffer
+	base   []*chunkenc.Samples
+	free   []*chunkenc.Samples
+	cuts   []int64
+	active []*Layer
+}
+
+// Read calls emit with what the layers, oldest generation first, hold together
+// in [lo, hi]: runs of one kind in order of time, no timestamp twice, borrowed
+// until emit returns. Where one layer covers the time alone it is handed
+// through; where several do they are merged in windows of at most step
+// milliseconds, so that memory is bounded by what a window holds.
+func (s *Stack) Read(layers []Layer, lo, hi, step int64, emit func(*chunkenc.Samples) error) error {
+	// The covering layers change only where one begins or has ended.
+	s.cuts = append(s.cuts[:0], lo)
+	for i := range layers {
+		if from := layers[i].Lo; from > lo && from <= hi {
+			s.cuts = append(s.cuts, from)
+		}
+		if end := layers[i].Hi; end >= lo && end < hi {
+			s.cuts = append(s.cuts, end+1)
+		}
+	}
+	slices.SortFunc(s.cuts, cmp.Compare[int64])
+	s.cuts = slices.Compact(s.cuts)
+	for i, from := range s.cuts {
+		to := hi
+		if i+1 < len(s.cuts) {
+			to = s.cuts[i+1] - 1
+		}
+		if err := s.stretch(layers, from, to, step, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stretch reads [lo, hi], within which no layer begins or ends.
+func (s *Stack) stretch(layers []Layer, lo, hi, step int64, emit func(*chunkenc.Samples) error) error {
+	s.active = s.active[:0]
+	for i := range layers {
+		if layers[i].Lo <= lo && layers[i].Hi >= hi {
+			s.active = append(s.active, &layers[i])
+		}
+	}
+	switch len(s.active) {
+	case 0:
+		return nil
+	case 1:
+		return s.active[0].Read(lo, hi, emit)
+	}
+	for from := lo; ; {
+		to := hi
+		if hi-from >= step || hi-from < 0 {
+			to = from + step - 1
+		}
+		if err := s.window(from, to, emit); err != nil || to == hi {
+			return err
+		}
+		from = to + 1
+	}
+}
+
+// window merges the active layers in [lo, hi].
+func (s *Stack) window(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+	s.free = append(s.free, s.base...)
+	s.base = s.base[:0]
+	s.late.Reset()
+	err := s.active[0].Read(lo, hi, func(run *chunkenc.Samples) error {
+		s.keep(run)
+		return nil
+	})
+	for _, l := range s.active[1:] {
+		if err != nil {
+			return err
+		}
+		err = l.Read(lo, hi, func(run *chunkenc.Samples) error {
+			s.late.AddRun(run)
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	runs := s.base
+	if s.late.Len() > 0 {
+		runs, _ = s.merger.Merge(s.base, &s.late)
+	}
+	for _, run := range runs {
+		if err := emit(run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep copies a borrowed run into the base.
+func (s *Stack) keep(run *chunkenc.Samples) {
+	dst := &chunkenc.Samples{}
+	if n := len(s.free); n > 0 {
+		dst, s.free = s.free[n-1], s.free[:n-1]
+	}
+	dst.Reset(run.Kind)
+	dst.T = append(dst.T, run.T...)
+	dst.ST = append(dst.ST, run.ST...)
+	dst.V = append(dst.V, run.V...)
+	dst.H = append(dst.H, run.H...)
+	dst.FH = append(dst.FH, run.FH...)
+	s.base = append(s.base, dst)
+}
+
+// AddRun adds the samples of a run. Histogram objects are kept.
+func (b *Buffer) AddRun(run *chunkenc.Samples) {
+	for i, t := range run.T {
+		var st int64
+		if len(run.ST) > 0 {
+			st = run.ST[i]
+		}
+		switch run.Kind {
+		case chunkenc.KindFloat:
+			b.Float(t, st, run.V[i])
+		case chunkenc.KindHistogram:
+			b.Histogram(t, st, run.H[i], nil)
+		case chunkenc.KindFloatHistogram:
+			b.Histogram(t, st, nil, run.FH[i])
+		}
+	}
+}
