@@ -42,7 +42,7 @@ bench:
 
 # Codec figures beside their goals.
 bench-codec:
-	$(GO) test -run '^$$' -bench . -benchmem ./chunkenc ./ooo
+	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x ./chunkenc
 
 # The benchmarks of REF and of the work tree, interleaved, as benchstat tells them apart:
 # make bench-compare REF=main PKG=./receiver
@@ -53,7 +53,7 @@ bench-compare:
 	  $(GO) -C $$dir/ref test -run '^$$' -bench . -benchmem $(PKG) >>$$dir/old.txt; \
 	  $(GO) test -run '^$$' -bench . -benchmem $(PKG) >>$$dir/new.txt; \
 	done; \
-	$(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20250813145418-2f7363a06fe1 $(REF)=$$dir/old.txt new=$$dir/new.txt
+	$(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da $(REF)=$$dir/old.txt new=$$dir/new.txt
 
 # Every fuzz target for FUZZTIME, one after another.
 fuzz:
@@ -63,9 +63,11 @@ fuzz:
 	  done; \
 	done
 
-# Longer runs of what tests do in short: more rounds of every property test.
+# Longer runs of what tests do in short: many rounds, and more checks of every property.
 soak:
-	$(GO) test -count 1 -timeout 60m ./... -args -rapid.checks=2000
+	RWSINK_SOAK=1 $(GO) test -count 1 -timeout 60m ./acceptance
+	grep -rl pgregory.net/rapid --include='*_test.go' . | xargs -n1 dirname | sort -u \
+	| xargs -I{} $(GO) test -count 1 -timeout 60m {} -rapid.checks=5000
 
 e2e:
 	RWSINK_E2E=long $(GO) -C e2e test -count 1 -timeout 40m -v .
