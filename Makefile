@@ -15,13 +15,17 @@ REF      ?= main
 PKG      ?= ./...
 
 export RWSINK_CACHE := $(CACHE)
+# Everything but the race detector builds in one way, so that what is compiled is shared.
+export CGO_ENABLED := 0
+PLAIN := $(shell $(GO) env GOFLAGS)
+export GOFLAGS := $(PLAIN) -trimpath
 
 .PHONY: all build test vet unit race bench bench-codec bench-compare fuzz soak e2e e2e-short image up clean
 
 all: build
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rwsink ./cmd/rwsink
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/rwsink ./cmd/rwsink
 
 # Everything twice: as it runs in production, where allocations are counted, and under the race detector.
 test: vet unit race
@@ -35,7 +39,7 @@ unit:
 	$(GO) test ./...
 
 race:
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 GOFLAGS='$(PLAIN)' $(GO) test -race ./...
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
