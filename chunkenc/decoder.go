@@ -7,8 +7,9 @@ type Decoder struct {
 	r     intReader
 	ints  []int64     // decimals, ULPs or bits of values
 	vals  []float64   // values of runs
-	times []int64     // the column of last, decoded
+	own   []int64     // timestamps of a chunk that is cut to a range
 	last  *TimeColumn // the shared column opened last
+	lastT []int64     // its timestamps
 	hist  histDecoder
 }
 
@@ -50,23 +51,92 @@ func (d *Decoder) Decode(s *Samples, c *Chunk) error {
 }
 
 // DecodeRange is Decode of the samples of c in [mint, maxt], both ends included.
+// Of floats it reads no further than it must, so that damage behind that, which
+// Decode reports, may go unnoticed.
 func (d *Decoder) DecodeRange(s *Samples, c *Chunk, mint, maxt int64) error {
-	n := s.Len()
-	if err := d.Decode(s, c); err != nil {
+	h, err := readHeader(c.Data)
+	if err != nil {
 		return err
 	}
-	s.cutRange(n, mint, maxt)
+	n := s.Len()
+	if !isFloat(h.enc) || h.enc != c.Enc || n > 0 && s.Kind != KindFloat {
+		if err := d.Decode(s, c); err != nil {
+			return err
+		}
+		s.cutRange(n, mint, maxt)
+		return nil
+	}
+	if n == 0 {
+		s.Reset(KindFloat)
+	}
+	nst := len(s.ST)
+	if err := d.floatRange(s, c, &h, mint, maxt); err != nil {
+		s.truncate(n, nst)
+		return err
+	}
 	return nil
+}
+
+// floatRange appends the samples of a float chunk in [mint, maxt].
+func (d *Decoder) floatRange(s *Samples, c *Chunk, h *header, mint, maxt int64) error {
+	t, at, err := d.times(c, h)
+	if err != nil {
+		return err
+	}
+	lo, hi := inRange(t, mint, maxt)
+	before := s.Len()
+	s.T = append(s.T, t[lo:hi]...)
+	if h.start() {
+		if d.ints, at, err = d.readInts(d.ints[:0], c.Data, at, h); err != nil {
+			return err
+		}
+		s.ST = append(s.ST, make([]int64, before-len(s.ST))...)
+		s.ST = append(s.ST, d.ints[lo:hi]...)
+	} else if len(s.ST) > 0 {
+		s.ST = append(s.ST, make([]int64, hi-lo)...)
+	}
+	if lo == hi {
+		return nil
+	}
+	if s.V, _, err = d.readValues(s.V, c.Data, at, h.n, hi, h); err == nil {
+		s.V = cutColumn(s.V, before, before+lo, before+hi)
+	}
+	return err
+}
+
+// times returns the timestamps of a float chunk, which the decoder keeps, and the
+// offset of what follows them.
+func (d *Decoder) times(c *Chunk, h *header) ([]int64, int, error) {
+	if !h.shared() {
+		var at int
+		var err error
+		d.own, at, err = d.readInts(d.own[:0], c.Data, h.size, h)
+		return d.own, at, err
+	}
+	if c.Times == nil {
+		return nil, h.size, corrupt(h.enc, refOffset, "the shared time column is missing")
+	}
+	t, err := d.shared(c.Times)
+	if err == nil && len(t) != h.n {
+		err = corrupt(h.enc, h.size, "%d samples, but %d in the shared time column", h.n, len(t))
+	}
+	return t, h.size, err
+}
+
+// inRange gives the part [lo, hi) of t that lies in [mint, maxt].
+func inRange(t []int64, mint, maxt int64) (lo, hi int) {
+	lo, _ = slices.BinarySearch(t, mint)
+	hi, found := slices.BinarySearch(t, maxt)
+	if found {
+		hi++
+	}
+	return lo, max(lo, hi)
 }
 
 // cutRange removes the samples from n on that are not in [mint, maxt].
 func (s *Samples) cutRange(n int, mint, maxt int64) {
-	lo, _ := slices.BinarySearch(s.T[n:], mint)
-	hi, found := slices.BinarySearch(s.T[n:], maxt)
-	if found {
-		hi++
-	}
-	lo, hi = n+lo, n+max(lo, hi)
+	lo, hi := inRange(s.T[n:], mint, maxt)
+	lo, hi = n+lo, n+hi
 	s.T = cutColumn(s.T, n, lo, hi)
 	if len(s.ST) > 0 {
 		s.ST = cutColumn(s.ST, n, lo, hi)
@@ -110,14 +180,14 @@ func (d *Decoder) Times(dst []int64, col *TimeColumn) ([]int64, error) {
 // shared returns the decoded timestamps of col, which the decoder keeps.
 func (d *Decoder) shared(col *TimeColumn) ([]int64, error) {
 	if d.last == col {
-		return d.times, nil
+		return d.lastT, nil
 	}
 	d.last = nil
-	times, err := d.Times(d.times[:0], col)
+	times, err := d.Times(d.lastT[:0], col)
 	if err != nil {
 		return nil, err
 	}
-	d.times, d.last = times, col
+	d.lastT, d.last = times, col
 	return times, nil
 }
 
@@ -125,15 +195,9 @@ func (d *Decoder) shared(col *TimeColumn) ([]int64, error) {
 func (d *Decoder) floats(s *Samples, c *Chunk, h *header) (err error) {
 	at := h.size
 	if h.shared() {
-		if c.Times == nil {
-			return corrupt(h.enc, refOffset, "the shared time column is missing")
-		}
-		t, err := d.shared(c.Times)
+		t, _, err := d.times(c, h)
 		if err != nil {
 			return err
-		}
-		if len(t) != h.n {
-			return corrupt(h.enc, h.size, "%d samples, but %d in the shared time column", h.n, len(t))
 		}
 		s.T = append(s.T, t...)
 	} else if s.T, at, err = d.readInts(s.T, c.Data, at, h); err != nil {
@@ -142,7 +206,7 @@ func (d *Decoder) floats(s *Samples, c *Chunk, h *header) (err error) {
 	if at, err = d.readStart(s, c.Data, at, h); err != nil {
 		return err
 	}
-	if s.V, at, err = d.readValues(s.V, c.Data, at, h.n, h.enc, h.flags>>schemeShift); err != nil {
+	if s.V, at, err = d.readValues(s.V, c.Data, at, h.n, h.n, h); err != nil {
 		return err
 	}
 	if at != len(c.Data) {

@@ -82,12 +82,19 @@ func TestSharedTimes(t *testing.T) {
 
 func TestDecodeRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	var d chunkenc.Decoder
+	d := new(chunkenc.Decoder)
 	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
 		e := chunkenc.Encoder{Float: enc}
 		for range 2000 {
-			s := floats(r, 1+r.IntN(600))
+			s := floats(r, 1+r.IntN(1200))
 			chunks := e.Seal(nil, s)
+			if r.IntN(3) == 0 {
+				chunks = e.SealShared(nil, s, e.Times(s.T))
+			}
+			d := d
+			if r.IntN(10) == 0 {
+				d = new(chunkenc.Decoder) // whose scratch memory has to grow
+			}
 			got := &chunkenc.Samples{T: []int64{1}, V: []float64{2}}
 			mint, maxt := s.T[r.IntN(s.Len())]+r.Int64N(3)-1, s.T[r.IntN(s.Len())]+r.Int64N(3)-1
 			if err := d.DecodeRange(got, &chunks[0], mint, maxt); err != nil {
@@ -174,6 +181,11 @@ func checkXOR(t *testing.T, s *chunkenc.Samples) {
 	}
 	buf := chunkenc.AppendXOR([]byte("head"), s.T, s.V)
 	if string(buf[:4]) != "head" || string(buf[4:]) != string(c.Bytes()) {
-		t.Fatalf("got %x, want %x", buf[4:], c.Bytes())
+		got, want := buf[4:], c.Bytes()
+		at := 0
+		for at < min(len(got), len(want)) && got[at] == want[at] {
+			at++
+		}
+		t.Fatalf("%d samples: got %d bytes, want %d; they differ at byte %d", s.Len(), len(got), len(want), at)
 	}
 }

@@ -2,8 +2,12 @@ package chunkenc_test
 
 import (
 	"encoding/binary"
+	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -11,17 +15,18 @@ import (
 
 // FuzzDecode gives any bytes to the decoder.
 func FuzzDecode(f *testing.F) {
-	r := rand.New(rand.NewPCG(21, 22))
-	e := &chunkenc.Encoder{}
-	for i := range 12 {
-		for _, s := range []*chunkenc.Samples{floats(r, 1+i*9), histograms(r, 1+i, chunkenc.KindHistogram), histograms(r, 1+i, chunkenc.KindFloatHistogram)} {
-			for _, c := range e.Seal(nil, s) {
-				f.Add(c.Data)
-			}
-		}
+	files, err := filepath.Glob("testdata/golden/*.chunk")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no golden files: %v", err)
 	}
-	e.Float = chunkenc.EncRaw
-	f.Add(e.Seal(nil, floats(r, 20))[0].Data)
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	e := new(chunkenc.Encoder)
 	var d chunkenc.Decoder
 	f.Fuzz(func(t *testing.T, data []byte) {
 		col := &chunkenc.TimeColumn{Data: data}
@@ -38,10 +43,28 @@ func FuzzDecode(f *testing.F) {
 			for i := range ts {
 				ts[i] = int64(i)
 			}
-			c.Times = new(chunkenc.Encoder).Times(ts)
+			c.Times = e.Times(ts)
 		}
-		if err := d.Decode(s, &c); err == nil && s.Len() != int(c.N) {
+		err = d.Decode(s, &c)
+		if err == nil && s.Len() != int(c.N) {
 			t.Fatalf("got %d samples, want %d", s.Len(), c.N)
+		}
+		if derr := chunkenc.Dump(io.Discard, data); err == nil && derr != nil {
+			t.Fatalf("decoded, but not dumped: %v", derr)
+		}
+		if err != nil || !slices.IsSorted(s.T) {
+			return
+		}
+		// A range is the same as all of it, cut.
+		part, n := new(chunkenc.Samples), s.Len()
+		lo, hi := s.T[n/3], s.T[n/2]
+		if err := d.DecodeRange(part, &c, lo, hi); err != nil {
+			t.Fatal(err)
+		}
+		for i, ts := range part.T {
+			if ts < lo || ts > hi || i > 0 && ts < part.T[i-1] {
+				t.Fatalf("sample %d of [%d, %d] at %d", i, lo, hi, ts)
+			}
 		}
 	})
 }
@@ -81,5 +104,6 @@ func FuzzRoundTrip(f *testing.F) {
 			checkEqual(t, decodeAll(t, e.Seal(nil, s)), s)
 		}
 		checkXOR(t, s)
+		checkBound(t, "fuzz", s)
 	})
 }

@@ -20,17 +20,17 @@ import (
 //	raw      x[i] - x[0]
 //	linear   x[i] - x[0] - i*slope: a scrape jitters around a grid
 //
-// They are cut in blocks of 128, the last one shorter. shift 63 says that all
+// They are cut in blocks of 256, the last one shorter. shift 63 says that all
 // residuals are 0 and no blocks follow. A block of m residuals:
 //
 //	width|exceptions<<7 <1b> | base <varint> | [exceptions] | m numbers of width bits
 //
 // Residual = base + number. Exceptions, whose number is 0, add to that:
 //
-//	count-1 <1b> | width <1b> | count times: position + zigzag<<7, of 7+width bits
+//	count-1 <1b> | width <1b> | count times: position + zigzag<<8, of 8+width bits
 //	count-1 <1b> | width <1b> | m bits, set at a position | count zigzags of width bits
 //
-// the second where 7*count >= m or width > 57. Numbers are packed least
+// the second where 8*count >= m or width > 56. Numbers are packed least
 // significant bit first, each run of them filled to a byte. Exceptions after "Super-Scalar RAM-CPU
 // Cache Compression" (Zukowski et al., ICDE 2006).
 //
@@ -51,13 +51,12 @@ const (
 )
 
 const (
-	blockLen   = 128
+	blockLen   = 256
 	shiftAll0  = 63 // every residual is 0
 	shiftMax   = 62
 	excFlag    = 1 << 7
 	widthMask  = excFlag - 1
-	excHeader  = 16 // bits before the exceptions
-	posBits    = 7
+	posBits    = 8
 	maxPaired  = 64 - posBits // width of exceptions that stand with their positions
 	unpackOver = 7            // numbers that a kernel may write past the last
 )
@@ -75,14 +74,20 @@ type intReader struct {
 	fail bool
 
 	num        [blockLen]int64 // exceptions of a block
+	last       [64]byte        // numbers at the end of the data, filled with zeros
 	vals, lens []int64         // runs of a column
 }
 
 // read appends the n integers of the column at data[at:] to dst and returns the
 // offset of what follows.
 func (r *intReader) read(dst []int64, data []byte, at, n int, enc Encoding) ([]int64, int, error) {
+	return r.readFirst(dst, data, at, n, n, enc)
+}
+
+// readFirst is read of the first need of the n integers.
+func (r *intReader) readFirst(dst []int64, data []byte, at, n, need int, enc Encoding) ([]int64, int, error) {
 	r.data, r.at, r.fail = data, at, false
-	out := r.column(dst, n, false)
+	out := r.column(dst, n, need, false)
 	r.data = nil
 	if r.fail {
 		return dst, at, corrupt(enc, min(r.at, len(data)), "%w", errInts)
@@ -90,8 +95,8 @@ func (r *intReader) read(dst []int64, data []byte, at, n int, enc Encoding) ([]i
 	return out, r.at, nil
 }
 
-// column appends n integers to dst. Runs in runs are not allowed.
-func (r *intReader) column(dst []int64, n int, inRuns bool) []int64 {
+// column appends the first need of n integers to dst. Runs in runs are not allowed.
+func (r *intReader) column(dst []int64, n, need int, inRuns bool) []int64 {
 	mode := r.byte()
 	pred, shift := mode&predMask, uint(mode>>2)
 	if pred == predOther && shift != formBits {
@@ -99,7 +104,7 @@ func (r *intReader) column(dst []int64, n int, inRuns bool) []int64 {
 			r.fail = true
 			return dst
 		}
-		return r.runs(dst, n, shift)
+		return r.runs(dst, n, need, shift)
 	}
 	x0, slope := r.varint(), int64(0)
 	if pred == predLinear {
@@ -108,29 +113,32 @@ func (r *intReader) column(dst []int64, n int, inRuns bool) []int64 {
 	if r.fail {
 		return dst
 	}
-	first := len(dst)
-	if cap(dst)-first < n+unpackOver {
-		dst = slices.Grow(dst, n+unpackOver)
+	if pred == predOther {
+		need = n // bits can only be read to the end
 	}
-	out := dst[first : first+n+unpackOver]
+	first := len(dst)
+	if cap(dst)-first < need+unpackOver {
+		dst = slices.Grow(dst, need+unpackOver)
+	}
+	out := dst[first : first+need+unpackOver]
 	out[0] = x0
 	switch {
 	case pred == predOther:
 		r.bits(out[:n])
 	case shift == shiftAll0:
-		fillFor(out[:(n+unpackOver)&^7], x0, slope)
+		unpack(&unpackFor, out[:(need+unpackOver)&^7], nil, 0, x0, slope)
 	case shift == 0:
-		r.blocks(out, n, pred == predDelta, x0, slope)
+		r.blocks(out, n, need, pred == predDelta, x0, slope)
 	default:
 		out[0] = 0
-		r.blocks(out, n, pred == predDelta, 0, 0)
+		r.blocks(out, n, need, pred == predDelta, 0, 0)
 		acc := x0
-		for i, v := range out[:n] {
+		for i, v := range out[:need] {
 			out[i] = v<<shift + acc
 			acc += slope
 		}
 	}
-	return dst[:first+n]
+	return dst[:first+need]
 }
 
 func (r *intReader) byte() byte {
@@ -156,65 +164,64 @@ func (r *intReader) varint() int64 {
 	return x
 }
 
-// blocks reads the residuals of out[1:n] and turns them into integers; out has
-// unpackOver more to write to. Raw is linear with slope 0.
-func (r *intReader) blocks(out []int64, n int, delta bool, acc, slope int64) {
+// blocks reads the residuals of n integers and turns the first need of them into
+// out[1:need]; out has unpackOver more to write to. Raw is linear with slope 0.
+func (r *intReader) blocks(out []int64, n, need int, delta bool, acc, slope int64) {
 	if !delta {
 		acc += slope
 	}
 	for i := 1; i < n && !r.fail; i += blockLen {
 		m := min(blockLen, n-i)
-		d := out[i : i+(m+7)&^7]
+		var d []int64
+		if i < need {
+			d = out[i : i+(min(m, need-i)+7)&^7]
+		}
 		head, base := r.byte(), r.varint()
 		width := uint(head & widthMask)
 		switch {
 		case head&excFlag != 0:
 			r.blockSlow(d, m, width, delta, acc, base, slope)
 		case delta:
-			r.unpack(d, m, width, true, acc, base)
+			r.unpack(&unpackDelta, d, m, width, acc, base)
 		default:
-			r.unpack(d, m, width, false, acc+base, slope)
+			r.unpack(&unpackFor, d, m, width, acc+base, slope)
 		}
-		if delta {
-			acc = d[m-1]
-		} else {
+		if !delta {
 			acc += int64(m) * slope
+		} else if m <= len(d) {
+			acc = d[m-1]
 		}
 	}
 }
 
-// unpack unpacks m numbers to d, which is m rounded up to a multiple of 8 long.
-func (r *intReader) unpack(d []int64, m int, width uint, delta bool, acc, step int64) {
+// unpack unpacks the first of m numbers to d, whose length is a multiple of 8 and at
+// most m rounded up to one.
+func (r *intReader) unpack(table *[65]kernel, d []int64, m int, width uint, acc, step int64) {
 	size := (m*int(width) + 7) / 8
-	if width > 64 || size > len(r.data)-r.at {
+	src := r.data[r.at:]
+	if width > 64 || size > len(src) {
 		r.fail = true
 		return
 	}
-	src := r.data[r.at:]
 	r.at += size
-	if len(d)/8*int(width) > len(src) { // the last numbers are not 8, and the data end there
-		whole := m &^ 7
-		var last [64]byte
-		copy(last[:], src[whole/8*int(width):size])
-		if whole > 0 {
-			unpackEither(d[:whole], src, width, delta, acc, step)
-			if delta {
-				acc = d[whole-1]
-			} else {
-				acc += int64(whole) * step
-			}
-		}
-		d, src = d[whole:], last[:]
+	if len(d)/8*int(width) > len(src) {
+		r.unpackLast(table, d, src, m, width, acc, step)
+		return
 	}
-	unpackEither(d, src, width, delta, acc, step)
+	unpack(table, d, src, width, acc, step)
 }
 
-func unpackEither(d []int64, src []byte, width uint, delta bool, acc, step int64) {
-	if delta {
-		unpackDelta(d, src, width, acc, step)
-	} else {
-		unpackFor(d, src, width, acc, step)
+// unpackLast is unpack at the end of the data, where the last numbers are not 8.
+func (r *intReader) unpackLast(table *[65]kernel, d []int64, src []byte, m int, width uint, acc, step int64) {
+	whole := m &^ 7
+	unpack(table, d[:whole], src, width, acc, step)
+	if table == &unpackFor {
+		acc += int64(whole) * step
+	} else if whole > 0 {
+		acc = d[whole-1]
 	}
+	clear(r.last[copy(r.last[:], src[whole/8*int(width):]):])
+	unpack(table, d[whole:], r.last[:], width, acc, step)
 }
 
 // blockSlow is the block with exceptions.
@@ -232,11 +239,11 @@ func (r *intReader) blockSlow(d []int64, m int, width uint, delta bool, acc, bas
 	} else {
 		excWidth += posBits
 	}
-	r.unpack(r.num[:(count+7)&^7], count, excWidth, false, 0, 0)
+	r.unpack(&unpackFor, r.num[:(count+7)&^7], count, excWidth, 0, 0)
 	if delta {
-		r.unpack(d, m, width, false, base, 0)
+		r.unpack(&unpackFor, d, m, width, base, 0)
 	} else {
-		r.unpack(d, m, width, false, acc+base, slope)
+		r.unpack(&unpackFor, d, m, width, acc+base, slope)
 	}
 	if r.fail {
 		return
@@ -245,12 +252,14 @@ func (r *intReader) blockSlow(d []int64, m int, width uint, delta bool, acc, bas
 		patchMap(d, num, bitmap)
 	} else {
 		for _, v := range num {
-			p := v & (blockLen - 1)
-			if int(p) >= len(d) {
+			p := int(v & (blockLen - 1))
+			if p >= m {
 				r.fail = true
 				return
 			}
-			d[p] += unzigzag(uint64(v) >> posBits)
+			if p < len(d) { // else it is not needed
+				d[p] += unzigzag(uint64(v) >> posBits)
+			}
 		}
 	}
 	if delta {
@@ -283,7 +292,11 @@ func patchMap(d, num []int64, bitmap []byte) {
 	k := 0
 	for i, b := range bitmap {
 		for ; b != 0; b &= b - 1 {
-			d[8*i+bits.TrailingZeros8(b)] += unzigzag(uint64(num[k]))
+			p := 8*i + bits.TrailingZeros8(b)
+			if p >= len(d) {
+				return // not needed
+			}
+			d[p] += unzigzag(uint64(num[k]))
 			k++
 		}
 	}
@@ -298,8 +311,8 @@ type intEncoder struct {
 }
 
 // appendBlocks appends the column of x, which is not empty, in blocks.
-func (e *intEncoder) appendBlocks(dst []byte, x []int64) []byte {
-	pred, slope, or := e.predict(x)
+func (e *intEncoder) appendBlocks(dst []byte, x []int64, times bool) []byte {
+	pred, slope, or := e.predict(x, times)
 	shift := uint(shiftAll0)
 	if or != 0 {
 		shift = min(uint(bits.TrailingZeros64(or)), shiftMax)
@@ -341,7 +354,7 @@ func allSame(r []uint64) bool {
 // appendTimes is appendBlocks, but never longer than the timestamps of an XOR chunk.
 func (e *intEncoder) appendTimes(dst []byte, t []int64) []byte {
 	start := len(dst)
-	dst = e.appendBlocks(dst, t)
+	dst = e.appendBlocks(dst, t, true)
 	if size := 800 * (len(dst) - start) / 102; timeLeastBits(t, size) < size && timeBits(t) < size {
 		dst = append(dst[:start], predOther|formBits<<2)
 		dst = binary.AppendVarint(dst, t[0])
@@ -351,11 +364,11 @@ func (e *intEncoder) appendTimes(dst []byte, t []int64) []byte {
 }
 
 // samples is how many residuals of each predictor are looked at to choose one.
-const samples = 32
+const samples = 64
 
 // predict fills e.r with the residuals of the predictor that looks cheapest and
-// returns it, its slope, and the OR of the residuals.
-func (e *intEncoder) predict(x []int64) (pred int, slope int64, or uint64) {
+// returns it, its slope, and the OR of the residuals. Timestamps are not tried raw.
+func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or uint64) {
 	n := len(x) - 1
 	e.r = slices.Grow(e.r[:0], n)[:n]
 	if n == 0 {
@@ -364,19 +377,29 @@ func (e *intEncoder) predict(x []int64) (pred int, slope int64, or uint64) {
 	if n > 2 {
 		slope = (x[n] - x[0]) / int64(n)
 	}
-	// Fewer than samples: every one. Else from the middles of as many parts.
+	// Few are all looked at. Else one of every stretch, at changing places in it, so
+	// that no pattern in the column falls in step with them.
 	var delta, raw, linear [samples]int64
 	k := min(n, samples)
 	for i := range k {
-		at := 1 + (2*i+1)*n/(2*k)
+		at := 1 + i
+		if n > samples {
+			at += (i*(n-samples) + int(uint32(i*0x9E3779B9)>>16)*n>>16) / samples
+		}
 		delta[i], raw[i] = x[at]-x[at-1], x[at]-x[0]
 		linear[i] = raw[i] - int64(at)*slope
 	}
-	cost := spread(raw[:k])
-	pred = predRaw
+	pred, cost := predRaw, 1<<30
+	if !times || n < 3 {
+		cost = spread(raw[:k])
+	}
 	if slope != 0 {
-		// The slope and its field cost about 16 bits.
-		if c := spread(linear[:k]) + 16*k/n; c < cost {
+		// The slope costs about 16 bits, but where all is on the line there are no blocks.
+		c := spread(linear[:k])
+		if c > 0 {
+			c += 16 * k / n
+		}
+		if c < cost {
 			cost, pred = c, predLinear
 		}
 	}
@@ -394,7 +417,8 @@ func (e *intEncoder) predict(x []int64) (pred int, slope int64, or uint64) {
 func spread(r []int64) (sum int) {
 	c := median3(r[len(r)/4], r[len(r)/2], r[len(r)-1-len(r)/4])
 	for _, v := range r {
-		sum += bits.Len64(zigzag(v - c))
+		d := v - c
+		sum += bits.Len64(uint64(d ^ d>>63))
 	}
 	return sum
 }
@@ -426,13 +450,16 @@ type blockPlan struct {
 	width uint   // of the numbers
 	base  uint64 // smallest residual that is no exception
 	exact bool   // there are no exceptions
+
+	center uint64 // what the residuals lie around
 }
 
 // An exception costs its position, its number, and excCost for the time that
 // decoding it takes; narrow blocks are not looked at.
 const (
-	excCost   = 4
+	excCost   = 8
 	narrowest = 3
+	excLeast  = 48 // bits that exceptions must save in a block
 )
 
 // planBlock looks at how wide the residuals are around the middle one and takes the
@@ -441,42 +468,51 @@ func planBlock(r []uint64) blockPlan {
 	m := len(r)
 	c := uint64(median3(int64(r[m/4]), int64(r[m/2]), int64(r[m-1-m/4])))
 	var lo, hi int64
-	for _, v := range r {
-		d := int64(v - c)
+	var even, odd [64]uint16 // two, since one count waits for the last to be written
+	for ; len(r) >= 2; r = r[2:] {
+		d, f := int64(r[0]-c), int64(r[1]-c)
+		lo, hi = min(lo, d, f), max(hi, d, f)
+		even[magnitude(d)]++
+		odd[magnitude(f)]++
+	}
+	if len(r) > 0 {
+		d := int64(r[0] - c)
 		lo, hi = min(lo, d), max(hi, d)
+		even[magnitude(d)]++
 	}
 	full := bits.Len64(uint64(hi - lo))
-	plan := blockPlan{width: uint(full), base: c + uint64(lo), exact: true}
+	plan := blockPlan{width: uint(full), base: c + uint64(lo), center: c, exact: true}
 	if full < narrowest {
 		return plan
 	}
-	// One width less than magnitude and sign: the range of the inliers decides.
-	var hist [64]uint8
-	for _, v := range r {
-		d := int64(v - c)
-		hist[bits.Len64(uint64(d^d>>63))&63]++
-	}
 	top := bits.Len64(uint64(max(hi, ^lo)))
-	least := m*full - 2*excHeader
-	width, count := -1, 0
+	least, count := m*full-excLeast, 0
 	for w := top; w > 0 && count <= m/2; w-- {
-		count += int(hist[w&63])
+		count += int(even[w&63] + odd[w&63])
 		// Magnitudes below w bits: w bits with the sign.
 		if cost := m*w + min(posBits*count, m) + count*(top+1+excCost); cost < least {
-			least, width = cost, w
+			least, plan.width, plan.exact = cost, uint(w), false
 		}
 	}
-	if width < 0 {
-		return plan
-	}
-	lo, hi = 0, 0
+	return plan
+}
+
+// magnitude gives the bits of d without its sign, 0 to 63.
+func magnitude(d int64) int { return bits.Len64(uint64(d^d>>63)) & 63 }
+
+// narrow sets the base and the width of a plan with exceptions to what the others
+// take up: they lie less than 2^(width-1) around the center.
+func (p *blockPlan) narrow(r []uint64) {
+	half := uint64(1) << (p.width - 1)
+	var lo, hi int64
 	for _, v := range r {
-		d := int64(v - c)
-		if bits.Len64(uint64(d^d>>63)) < width {
-			lo, hi = min(lo, d), max(hi, d)
+		d := int64(v - p.center)
+		if v-p.center+half >= 2*half {
+			d = 0
 		}
+		lo, hi = min(lo, d), max(hi, d)
 	}
-	return blockPlan{width: uint(bits.Len64(uint64(hi - lo))), base: c + uint64(lo)}
+	p.width, p.base = uint(bits.Len64(uint64(hi-lo))), p.center+uint64(lo)
 }
 
 func median3(x, y, z int64) int64 { return max(min(x, y), min(max(x, y), z)) }
@@ -491,20 +527,19 @@ func (e *intEncoder) appendBlock(dst []byte, r []uint64) []byte {
 		}
 		return pack(dst, r, plan.width)
 	}
-	var bitmap [blockLen / 8]byte
+	plan.narrow(r)
 	var pos [blockLen]uint8
 	count, or := 0, uint64(0)
 	for i, v := range r {
 		v -= plan.base
-		r[i] = v
+		z := zigzag(int64(v))
+		e.exc[count&(blockLen-1)], pos[count&(blockLen-1)] = z, uint8(i) // kept if it is one
 		if v>>plan.width != 0 {
-			z := zigzag(int64(v))
-			e.exc[count], pos[count] = z, uint8(i)
-			bitmap[i/8] |= 1 << (i % 8)
 			or |= z
 			count++
-			r[i] = 0
+			v = 0
 		}
+		r[i] = v
 	}
 	if count == 0 { // the base that the inliers have takes the others in
 		return pack(binary.AppendVarint(append(dst, byte(plan.width)), int64(plan.base)), r, plan.width)
@@ -513,6 +548,10 @@ func (e *intEncoder) appendBlock(dst []byte, r []uint64) []byte {
 	width := uint(bits.Len64(or))
 	dst = append(dst, byte(count-1), byte(width))
 	if posBits*count >= len(r) || width > maxPaired {
+		var bitmap [blockLen / 8]byte
+		for _, p := range pos[:count] {
+			bitmap[p/8] |= 1 << (p % 8)
+		}
 		dst = append(dst, bitmap[:(len(r)+7)/8]...)
 	} else {
 		for k, p := range pos[:count] {

@@ -26,36 +26,41 @@ func (e *intEncoder) append(dst []byte, x []int64) []byte {
 			k++
 		}
 	}
-	start := len(dst)
-	dst = e.appendBlocks(dst, x)
 	if n < runsLeast || k == 1 || 3*k > 2*n {
-		return dst
+		return e.appendBlocks(dst, x, false)
 	}
+	e.findRuns(x)
+	start := len(dst)
+	if bitmap := (n + 6) / 8; k < n/4 {
+		dst = binary.AppendUvarint(append(dst, predOther|formRunList<<2), uint64(k-1))
+		dst = e.appendBlocks(dst, e.lens, false)
+		if len(dst)-start > 1+bitmap {
+			dst = appendRunMap(append(dst[:start], predOther|formRunMap<<2), x)
+		}
+	} else {
+		dst = appendRunMap(append(dst, predOther|formRunMap<<2), x)
+	}
+	dst = e.appendBlocks(dst, e.vals, false)
+	if 8*k <= n {
+		return dst // blocks would not do better
+	}
+	e.alt = e.appendBlocks(e.alt[:0], x, false)
+	if len(e.alt) <= len(dst)-start {
+		dst = append(dst[:start], e.alt...)
+	}
+	return dst
+}
+
+// findRuns fills e.vals and e.lens with the runs of x, the last length left out.
+func (e *intEncoder) findRuns(x []int64) {
 	e.vals, e.lens = append(e.vals[:0], x[0]), e.lens[:0]
 	last := 0
-	for i := 1; i < n; i++ {
+	for i := 1; i < len(x); i++ {
 		if x[i] != x[i-1] {
 			e.vals, e.lens = append(e.vals, x[i]), append(e.lens, int64(i-last))
 			last = i
 		}
 	}
-	size := len(dst) - start
-	bitmap := (n + 6) / 8
-	e.alt = e.alt[:0]
-	if k < n/4 {
-		e.alt = binary.AppendUvarint(append(e.alt, predOther|formRunList<<2), uint64(k-1))
-		e.alt = e.appendBlocks(e.alt, e.lens)
-	}
-	if k >= n/4 || len(e.alt) > 1+bitmap {
-		e.alt = appendRunMap(append(e.alt[:0], predOther|formRunMap<<2), x)
-	}
-	if len(e.alt) >= size {
-		return dst
-	}
-	if e.alt = e.appendBlocks(e.alt, e.vals); len(e.alt) >= size {
-		return dst
-	}
-	return append(dst[:start], e.alt...)
 }
 
 func appendRunMap(dst []byte, x []int64) []byte {
@@ -71,13 +76,13 @@ func appendRunMap(dst []byte, x []int64) []byte {
 	return dst
 }
 
-// runs reads a column of runs after its mode.
-func (r *intReader) runs(dst []int64, n int, form uint) []int64 {
+// runs reads the first need of n integers of a column of runs after its mode.
+func (r *intReader) runs(dst []int64, n, need int, form uint) []int64 {
 	first := len(dst)
-	if cap(dst)-first < n {
-		dst = slices.Grow(dst, n)
+	if cap(dst)-first < need {
+		dst = slices.Grow(dst, need)
 	}
-	out := dst[first : first+n]
+	out := dst[first : first+need]
 	bitmap := r.runParts(n, form)
 	switch {
 	case r.fail:
@@ -86,7 +91,7 @@ func (r *intReader) runs(dst []int64, n int, form uint) []int64 {
 	default:
 		spreadList(out, r.vals, r.lens)
 	}
-	return dst[:first+n]
+	return dst[:first+need]
 }
 
 // readRuns reads the parts of the column of runs at data[at:] and returns the
@@ -114,7 +119,7 @@ func (r *intReader) runParts(n int, form uint) (bitmap []byte) {
 		}
 		r.at += size
 		k = int(u)
-		r.lens = r.column(r.lens[:0], k, true)
+		r.lens = r.column(r.lens[:0], k, k, true)
 		sum := 0
 		for _, l := range r.lens {
 			if sum += int(l); l < 1 || l >= int64(n) || sum >= n {
@@ -139,16 +144,17 @@ func (r *intReader) runParts(n int, form uint) (bitmap []byte) {
 		r.fail = true
 	}
 	if !r.fail {
-		r.vals = r.column(r.vals[:0], k+1, true)
+		r.vals = r.column(r.vals[:0], k+1, k+1, true)
 	}
 	return bitmap
 }
 
-// spreadList writes the values in runs to out; the last one fills what is left.
+// spreadList writes the values in runs to out; the last one fills what is left. out
+// may be shorter than the runs.
 func spreadList[E any](out, vals []E, lens []int64) {
 	for i, l := range lens {
-		run, v := out[:l], vals[i]
-		out = out[l:]
+		run, v := out[:min(int(l), len(out))], vals[i]
+		out = out[len(run):]
 		for j := range run {
 			run[j] = v
 		}
@@ -159,7 +165,8 @@ func spreadList[E any](out, vals []E, lens []int64) {
 	}
 }
 
-// spreadMap writes the first value to out and, where a bit is set, goes on to the next.
+// spreadMap writes the first value to out and, where a bit is set, goes on to the
+// next. out may be shorter than the bitmap says.
 func spreadMap[E any](out, vals []E, bitmap []byte) {
 	out[0] = vals[0]
 	out = out[1:]
@@ -189,5 +196,6 @@ func spreadMap[E any](out, vals []E, bitmap []byte) {
 			n >>= 1
 			out[j] = vals[i]
 		}
+		return
 	}
 }

@@ -7,77 +7,59 @@ import (
 
 //go:generate go run gen_unpack.go
 
-// unpackFor fills dst with acc + i*step + the i-th number of width bits in src,
-// packed least significant bit first. len(dst) must be a multiple of 8, width at
-// most 64, and src hold at least len(dst)/8*width bytes; 8 numbers are width
-// bytes. All arithmetic wraps.
-func unpackFor(dst []int64, src []byte, width uint, acc, step int64) {
-	if width == 0 || len(dst) == 0 {
-		fillFor(dst, acc, step)
+// kernel unpacks numbers of one width, packed least significant bit first, from a
+// source that holds at least len(dst)*width bytes. Groups of 8 numbers leave it one
+// counter, whole bytes, and no bounds check. All arithmetic wraps.
+//
+// unpackFor[width] fills dst with acc + i*step + the i-th number. unpackDelta[width]
+// is the running sum: acc + the numbers up to the i-th, with step added to each.
+type kernel func(dst [][8]int64, src unsafe.Pointer, acc, step int64)
+
+// unpack runs the kernel over dst, whose length is a multiple of 8. It checks that
+// src is long enough.
+func unpack(table *[65]kernel, dst []int64, src []byte, width uint, acc, step int64) {
+	n := len(dst) / 8
+	if n == 0 {
 		return
 	}
-	groups, from := inGroups(dst, src, width)
-	switch {
-	case width < 17:
-		unpackForFrom1(groups, from, width, acc, step)
-	case width < 33:
-		unpackForFrom17(groups, from, width, acc, step)
-	case width < 49:
-		unpackForFrom33(groups, from, width, acc, step)
-	case width < 64:
-		unpackForFrom49(groups, from, width, acc, step)
-	default:
-		for i := range dst {
-			dst[i] = acc + int64(binary.LittleEndian.Uint64(src[8*i:]))
+	src = src[:n*int(width)]
+	table[width](unsafe.Slice((*[8]int64)(unsafe.Pointer(&dst[0])), n), unsafe.Pointer(unsafe.SliceData(src)), acc, step)
+}
+
+func unpackFor0(dst [][8]int64, _ unsafe.Pointer, acc, step int64) {
+	step2, step4 := 2*step, 4*step
+	for i := range dst {
+		d := &dst[i]
+		d[0], d[1], d[2], d[3] = acc, acc+step, acc+step2, acc+step2+step
+		next := acc + step4
+		d[4], d[5], d[6], d[7] = next, next+step, next+step2, next+step2+step
+		acc = next + step4
+	}
+}
+
+func unpackDelta0(dst [][8]int64, src unsafe.Pointer, acc, step int64) {
+	unpackFor0(dst, src, acc+step, step)
+}
+
+func unpackFor64(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
+	src := unsafe.Slice((*[64]byte)(from), len(dst))
+	for i := range dst {
+		s, d := &src[i], &dst[i]
+		for j := range d {
+			d[j] = acc + int64(binary.LittleEndian.Uint64(s[8*j:]))
 			acc += step
 		}
 	}
 }
 
-// unpackDelta is the running sum of such numbers: dst[i] = acc + the numbers up
-// to the i-th, with step added to each.
-func unpackDelta(dst []int64, src []byte, width uint, acc, step int64) {
-	if width == 0 || len(dst) == 0 {
-		fillFor(dst, acc+step, step)
-		return
-	}
-	groups, from := inGroups(dst, src, width)
-	switch {
-	case width < 17:
-		unpackDeltaFrom1(groups, from, width, acc, step)
-	case width < 33:
-		unpackDeltaFrom17(groups, from, width, acc, step)
-	case width < 49:
-		unpackDeltaFrom33(groups, from, width, acc, step)
-	case width < 64:
-		unpackDeltaFrom49(groups, from, width, acc, step)
-	default:
-		for i := range dst {
-			acc += step + int64(binary.LittleEndian.Uint64(src[8*i:]))
-			dst[i] = acc
+func unpackDelta64(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
+	src := unsafe.Slice((*[64]byte)(from), len(dst))
+	for i := range dst {
+		s, d := &src[i], &dst[i]
+		for j := range d {
+			acc += step + int64(binary.LittleEndian.Uint64(s[8*j:]))
+			d[j] = acc
 		}
-	}
-}
-
-// inGroups gives dst in groups of 8 and the start of src, which it checks to be
-// long enough. The kernels take groups since that leaves them one counter and no
-// bounds check. dst is not empty and width not 0.
-func inGroups(dst []int64, src []byte, width uint) ([][8]int64, unsafe.Pointer) {
-	n := len(dst) / 8
-	src = src[:n*int(width)]
-	return unsafe.Slice((*[8]int64)(unsafe.Pointer(&dst[0])), n), unsafe.Pointer(&src[0])
-}
-
-// fillFor fills dst with acc + i*step.
-func fillFor(dst []int64, acc, step int64) {
-	step2, step4 := 2*step, 4*step
-	for len(dst) >= 8 {
-		d := (*[8]int64)(dst)
-		d[0], d[1], d[2], d[3] = acc, acc+step, acc+step2, acc+step2+step
-		next := acc + step4
-		d[4], d[5], d[6], d[7] = next, next+step, next+step2, next+step2+step
-		acc = next + step4
-		dst = dst[8:]
 	}
 }
 

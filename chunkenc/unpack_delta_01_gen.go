@@ -7,44 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackDeltaFrom1 is unpackDelta for the widths 1 to 16.
-func unpackDeltaFrom1(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 1:
-		unpackDelta1(dst, src, acc, step)
-	case 2:
-		unpackDelta2(dst, src, acc, step)
-	case 3:
-		unpackDelta3(dst, src, acc, step)
-	case 4:
-		unpackDelta4(dst, src, acc, step)
-	case 5:
-		unpackDelta5(dst, src, acc, step)
-	case 6:
-		unpackDelta6(dst, src, acc, step)
-	case 7:
-		unpackDelta7(dst, src, acc, step)
-	case 8:
-		unpackDelta8(dst, src, acc, step)
-	case 9:
-		unpackDelta9(dst, src, acc, step)
-	case 10:
-		unpackDelta10(dst, src, acc, step)
-	case 11:
-		unpackDelta11(dst, src, acc, step)
-	case 12:
-		unpackDelta12(dst, src, acc, step)
-	case 13:
-		unpackDelta13(dst, src, acc, step)
-	case 14:
-		unpackDelta14(dst, src, acc, step)
-	case 15:
-		unpackDelta15(dst, src, acc, step)
-	case 16:
-		unpackDelta16(dst, src, acc, step)
-	}
-}
-
 func unpackDelta1(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[1]byte)(from), len(dst))
 	for i := range dst {

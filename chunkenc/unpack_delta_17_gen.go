@@ -7,44 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackDeltaFrom17 is unpackDelta for the widths 17 to 32.
-func unpackDeltaFrom17(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 17:
-		unpackDelta17(dst, src, acc, step)
-	case 18:
-		unpackDelta18(dst, src, acc, step)
-	case 19:
-		unpackDelta19(dst, src, acc, step)
-	case 20:
-		unpackDelta20(dst, src, acc, step)
-	case 21:
-		unpackDelta21(dst, src, acc, step)
-	case 22:
-		unpackDelta22(dst, src, acc, step)
-	case 23:
-		unpackDelta23(dst, src, acc, step)
-	case 24:
-		unpackDelta24(dst, src, acc, step)
-	case 25:
-		unpackDelta25(dst, src, acc, step)
-	case 26:
-		unpackDelta26(dst, src, acc, step)
-	case 27:
-		unpackDelta27(dst, src, acc, step)
-	case 28:
-		unpackDelta28(dst, src, acc, step)
-	case 29:
-		unpackDelta29(dst, src, acc, step)
-	case 30:
-		unpackDelta30(dst, src, acc, step)
-	case 31:
-		unpackDelta31(dst, src, acc, step)
-	case 32:
-		unpackDelta32(dst, src, acc, step)
-	}
-}
-
 func unpackDelta17(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[17]byte)(from), len(dst))
 	for i := range dst {

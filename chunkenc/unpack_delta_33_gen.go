@@ -7,44 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackDeltaFrom33 is unpackDelta for the widths 33 to 48.
-func unpackDeltaFrom33(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 33:
-		unpackDelta33(dst, src, acc, step)
-	case 34:
-		unpackDelta34(dst, src, acc, step)
-	case 35:
-		unpackDelta35(dst, src, acc, step)
-	case 36:
-		unpackDelta36(dst, src, acc, step)
-	case 37:
-		unpackDelta37(dst, src, acc, step)
-	case 38:
-		unpackDelta38(dst, src, acc, step)
-	case 39:
-		unpackDelta39(dst, src, acc, step)
-	case 40:
-		unpackDelta40(dst, src, acc, step)
-	case 41:
-		unpackDelta41(dst, src, acc, step)
-	case 42:
-		unpackDelta42(dst, src, acc, step)
-	case 43:
-		unpackDelta43(dst, src, acc, step)
-	case 44:
-		unpackDelta44(dst, src, acc, step)
-	case 45:
-		unpackDelta45(dst, src, acc, step)
-	case 46:
-		unpackDelta46(dst, src, acc, step)
-	case 47:
-		unpackDelta47(dst, src, acc, step)
-	case 48:
-		unpackDelta48(dst, src, acc, step)
-	}
-}
-
 func unpackDelta33(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[33]byte)(from), len(dst))
 	for i := range dst {

@@ -7,42 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackDeltaFrom49 is unpackDelta for the widths 49 to 63.
-func unpackDeltaFrom49(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 49:
-		unpackDelta49(dst, src, acc, step)
-	case 50:
-		unpackDelta50(dst, src, acc, step)
-	case 51:
-		unpackDelta51(dst, src, acc, step)
-	case 52:
-		unpackDelta52(dst, src, acc, step)
-	case 53:
-		unpackDelta53(dst, src, acc, step)
-	case 54:
-		unpackDelta54(dst, src, acc, step)
-	case 55:
-		unpackDelta55(dst, src, acc, step)
-	case 56:
-		unpackDelta56(dst, src, acc, step)
-	case 57:
-		unpackDelta57(dst, src, acc, step)
-	case 58:
-		unpackDelta58(dst, src, acc, step)
-	case 59:
-		unpackDelta59(dst, src, acc, step)
-	case 60:
-		unpackDelta60(dst, src, acc, step)
-	case 61:
-		unpackDelta61(dst, src, acc, step)
-	case 62:
-		unpackDelta62(dst, src, acc, step)
-	case 63:
-		unpackDelta63(dst, src, acc, step)
-	}
-}
-
 func unpackDelta49(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[49]byte)(from), len(dst))
 	for i := range dst {

@@ -7,44 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackForFrom1 is unpackFor for the widths 1 to 16.
-func unpackForFrom1(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 1:
-		unpackFor1(dst, src, acc, step)
-	case 2:
-		unpackFor2(dst, src, acc, step)
-	case 3:
-		unpackFor3(dst, src, acc, step)
-	case 4:
-		unpackFor4(dst, src, acc, step)
-	case 5:
-		unpackFor5(dst, src, acc, step)
-	case 6:
-		unpackFor6(dst, src, acc, step)
-	case 7:
-		unpackFor7(dst, src, acc, step)
-	case 8:
-		unpackFor8(dst, src, acc, step)
-	case 9:
-		unpackFor9(dst, src, acc, step)
-	case 10:
-		unpackFor10(dst, src, acc, step)
-	case 11:
-		unpackFor11(dst, src, acc, step)
-	case 12:
-		unpackFor12(dst, src, acc, step)
-	case 13:
-		unpackFor13(dst, src, acc, step)
-	case 14:
-		unpackFor14(dst, src, acc, step)
-	case 15:
-		unpackFor15(dst, src, acc, step)
-	case 16:
-		unpackFor16(dst, src, acc, step)
-	}
-}
-
 func unpackFor1(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[1]byte)(from), len(dst))
 	for i := range dst {

@@ -7,44 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackForFrom17 is unpackFor for the widths 17 to 32.
-func unpackForFrom17(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 17:
-		unpackFor17(dst, src, acc, step)
-	case 18:
-		unpackFor18(dst, src, acc, step)
-	case 19:
-		unpackFor19(dst, src, acc, step)
-	case 20:
-		unpackFor20(dst, src, acc, step)
-	case 21:
-		unpackFor21(dst, src, acc, step)
-	case 22:
-		unpackFor22(dst, src, acc, step)
-	case 23:
-		unpackFor23(dst, src, acc, step)
-	case 24:
-		unpackFor24(dst, src, acc, step)
-	case 25:
-		unpackFor25(dst, src, acc, step)
-	case 26:
-		unpackFor26(dst, src, acc, step)
-	case 27:
-		unpackFor27(dst, src, acc, step)
-	case 28:
-		unpackFor28(dst, src, acc, step)
-	case 29:
-		unpackFor29(dst, src, acc, step)
-	case 30:
-		unpackFor30(dst, src, acc, step)
-	case 31:
-		unpackFor31(dst, src, acc, step)
-	case 32:
-		unpackFor32(dst, src, acc, step)
-	}
-}
-
 func unpackFor17(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[17]byte)(from), len(dst))
 	for i := range dst {

@@ -7,44 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackForFrom33 is unpackFor for the widths 33 to 48.
-func unpackForFrom33(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 33:
-		unpackFor33(dst, src, acc, step)
-	case 34:
-		unpackFor34(dst, src, acc, step)
-	case 35:
-		unpackFor35(dst, src, acc, step)
-	case 36:
-		unpackFor36(dst, src, acc, step)
-	case 37:
-		unpackFor37(dst, src, acc, step)
-	case 38:
-		unpackFor38(dst, src, acc, step)
-	case 39:
-		unpackFor39(dst, src, acc, step)
-	case 40:
-		unpackFor40(dst, src, acc, step)
-	case 41:
-		unpackFor41(dst, src, acc, step)
-	case 42:
-		unpackFor42(dst, src, acc, step)
-	case 43:
-		unpackFor43(dst, src, acc, step)
-	case 44:
-		unpackFor44(dst, src, acc, step)
-	case 45:
-		unpackFor45(dst, src, acc, step)
-	case 46:
-		unpackFor46(dst, src, acc, step)
-	case 47:
-		unpackFor47(dst, src, acc, step)
-	case 48:
-		unpackFor48(dst, src, acc, step)
-	}
-}
-
 func unpackFor33(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[33]byte)(from), len(dst))
 	for i := range dst {

@@ -7,42 +7,6 @@ import (
 	"unsafe"
 )
 
-// unpackForFrom49 is unpackFor for the widths 49 to 63.
-func unpackForFrom49(dst [][8]int64, src unsafe.Pointer, width uint, acc, step int64) {
-	switch width {
-	case 49:
-		unpackFor49(dst, src, acc, step)
-	case 50:
-		unpackFor50(dst, src, acc, step)
-	case 51:
-		unpackFor51(dst, src, acc, step)
-	case 52:
-		unpackFor52(dst, src, acc, step)
-	case 53:
-		unpackFor53(dst, src, acc, step)
-	case 54:
-		unpackFor54(dst, src, acc, step)
-	case 55:
-		unpackFor55(dst, src, acc, step)
-	case 56:
-		unpackFor56(dst, src, acc, step)
-	case 57:
-		unpackFor57(dst, src, acc, step)
-	case 58:
-		unpackFor58(dst, src, acc, step)
-	case 59:
-		unpackFor59(dst, src, acc, step)
-	case 60:
-		unpackFor60(dst, src, acc, step)
-	case 61:
-		unpackFor61(dst, src, acc, step)
-	case 62:
-		unpackFor62(dst, src, acc, step)
-	case 63:
-		unpackFor63(dst, src, acc, step)
-	}
-}
-
 func unpackFor49(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	src := unsafe.Slice((*[49]byte)(from), len(dst))
 	for i := range dst {

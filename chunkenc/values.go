@@ -115,65 +115,75 @@ func (e *Encoder) appendBits(dst []byte, v []float64) []byte {
 	return e.ints.append(dst, e.x)
 }
 
-const probes = 16
-
 // appendDecimal appends the values as decimals, with ULPs if need be, or else as bits.
 func (e *Encoder) appendDecimal(dst []byte, v []float64) ([]byte, byte) {
-	exact, near := exponents(v)
-	if exact >= 0 {
-		if out, ok := e.tryDecimal(dst, v, exact); ok {
-			return out, schemeDecimal + byte(exact)
+	if exp := exponent(v, 0); exp >= 0 {
+		if out, ok := e.tryDecimal(dst, v, exp); ok {
+			return out, schemeDecimal + byte(exp)
 		}
 	}
-	if near >= 0 {
-		if out, ok := e.tryULP(dst, v, near); ok {
-			return out, schemeULP + byte(near)
+	if exp := exponent(v, nearULPs); exp >= 0 {
+		if out, ok := e.tryULP(dst, v, exp); ok {
+			return out, schemeULP + byte(exp)
 		}
 	}
 	return e.appendBits(dst, v), schemeBits
 }
 
-// nearULPs is how far from a decimal a sum of decimals may be for the ulp scheme to
-// be tried.
-const nearULPs = 1 << 8
+const (
+	// nearULPs is how far from a decimal a sum of decimals may be for the ulp scheme
+	// to be tried.
+	nearULPs = 1 << 8
+	// probes is how many values the exponent is guessed from; first so many of them
+	// are looked at one by one.
+	probes      = 16
+	probesFirst = 4
+)
 
-// exponents gives the exponent that makes nearly all of a few values exact
-// decimals, and the one that makes them nearly so; -1 is none.
-func exponents(v []float64) (exact, near int) {
-	var exactAt, nearAt [maxExp + 1]int
+// exponent gives the least exponent that brings nine tenths of a few values within
+// off ULPs of a decimal, or -1.
+func exponent(v []float64, off int64) int {
+	var at [maxExp + 2]int // how many probes need this exponent; the last: none will do
 	n := min(len(v), probes)
+	usual := 0
 	for k := range n {
 		f := v[k*(len(v)-1)/max(n-1, 1)]
-		u := math.Float64bits(f)
-		isNear := false
-		for exp, p := range pow10 {
-			i, ok := nearest(f, p)
-			if !ok {
-				break
-			}
-			g := math.Float64bits(float64(i) / p)
-			if d := ordered(u) - ordered(g); !isNear && -nearULPs <= d && d <= nearULPs {
-				nearAt[exp]++
-				isNear = true
-			}
-			if g == u {
-				exactAt[exp]++
-				break
-			}
+		exp := 0
+		if k >= probesFirst {
+			exp = usual // what is exact there is exact above
+		}
+		for exp <= maxExp && !isNear(f, pow10[exp], off) {
+			exp++
+		}
+		at[exp]++
+		if k == probesFirst-1 {
+			usual = covers(&at, probesFirst-1) // one of the first may be odd
+		}
+		if at[maxExp+1] > n/8+1 {
+			return -1
 		}
 	}
-	return covers(&exactAt, n), covers(&nearAt, n)
+	if exp := covers(&at, (9*n+9)/10); exp <= maxExp {
+		return exp
+	}
+	return -1
 }
 
-// covers gives the least exponent at which nine tenths of n probes are reached.
-func covers(at *[maxExp + 1]int, n int) int {
+// covers gives the least exponent that serves so many probes.
+func covers(at *[maxExp + 2]int, many int) int {
 	sum := 0
 	for exp, k := range at {
-		if sum += k; 10*sum >= 9*n {
+		if sum += k; sum >= many {
 			return exp
 		}
 	}
-	return -1
+	return maxExp + 1
+}
+
+func isNear(f, p float64, off int64) bool {
+	i, ok := nearest(f, p)
+	d := ordered(math.Float64bits(f)) - ordered(math.Float64bits(float64(i)/p))
+	return ok && -off <= d && d <= off
 }
 
 // tryDecimal appends the values as decimals, unless too many are none.
@@ -181,14 +191,18 @@ func (e *Encoder) tryDecimal(dst []byte, v []float64, exp int) ([]byte, bool) {
 	p := pow10[exp]
 	e.x = slices.Grow(e.x[:0], len(v))[:len(v)]
 	e.exc = e.exc[:0]
-	last := int64(0)
+	last, x := int64(0), e.x
 	for k, f := range v {
 		i, ok := nearest(f, p)
-		if !ok || math.Float64bits(float64(i)/p) != math.Float64bits(f) {
+		g := float64(i)
+		if exp > 0 {
+			g /= p
+		}
+		if !ok || math.Float64bits(g) != math.Float64bits(f) {
 			e.exc = append(e.exc, k)
 			i = last
 		}
-		e.x[k], last = i, i
+		x[k], last = i, i
 	}
 	if len(e.exc) > 2+len(v)/8 {
 		return dst, false
@@ -285,7 +299,9 @@ func patchExceptions(out []float64, data []byte, at, count int) {
 	for range count {
 		gap, size := binary.Uvarint(data[at:])
 		at += size
-		k += int(gap >> 1)
+		if k += int(gap >> 1); k >= len(out) {
+			return // not needed
+		}
 		u := value.StaleNaN
 		if gap&1 == 0 {
 			u = binary.LittleEndian.Uint64(data[at:])
@@ -295,21 +311,22 @@ func patchExceptions(out []float64, data []byte, at, count int) {
 	}
 }
 
-// readValues appends the n values of the column at data[at:] to dst and returns the
-// offset of what follows.
-func (d *Decoder) readValues(dst []float64, data []byte, at, n int, enc Encoding, scheme byte) ([]float64, int, error) {
+// readValues appends the first need of the n values of the column at data[at:] to
+// dst and returns the offset of what follows; with need < n, any offset.
+func (d *Decoder) readValues(dst []float64, data []byte, at, n, need int, h *header) ([]float64, int, error) {
+	scheme, enc := h.flags>>schemeShift, h.enc
 	first := len(dst)
-	if cap(dst)-first < n {
-		dst = slices.Grow(dst, n)
+	if cap(dst)-first < need {
+		dst = slices.Grow(dst, need)
 	}
-	grown := dst[:first+n]
+	grown := dst[:first+need]
 	out := grown[first:]
 	exp := scheme & 15
 	var err error
 	switch {
 	case scheme == schemeBits:
-		if d.ints, at, err = d.r.read(d.ints[:0], data, at, n, enc); err == nil {
-			for i, x := range d.ints {
+		if d.ints, at, err = d.r.readFirst(d.ints[:0], data, at, n, need, enc); err == nil {
+			for i, x := range d.ints[:need] {
 				out[i] = math.Float64frombits(uint64(ordered(uint64(x))))
 			}
 		}
@@ -333,7 +350,7 @@ func (d *Decoder) readValues(dst []float64, data []byte, at, n int, enc Encoding
 		fill(out, float64(i)/pow10[exp])
 		at += size
 	default:
-		at, err = d.readDecimal(out, data, at, enc, pow10[exp], scheme >= schemeULP)
+		at, err = d.readDecimal(out, data, at, n, enc, pow10[exp], scheme >= schemeULP)
 	}
 	if err != nil {
 		return dst, at, err
@@ -352,18 +369,20 @@ func fill(out []float64, v float64) {
 	}
 }
 
-// readDecimal reads the schemes decimal and ulp to out.
-func (d *Decoder) readDecimal(out []float64, data []byte, at int, enc Encoding, p float64, ulp bool) (int, error) {
-	excAt := at
-	count, at, err := readExceptions(data, at, len(out), enc)
-	if err != nil {
+// readDecimal reads the first of n values of the schemes decimal and ulp to out.
+func (d *Decoder) readDecimal(out []float64, data []byte, at, n int, enc Encoding, p float64, ulp bool) (int, error) {
+	excAt, count := at, 0
+	var err error
+	if at < len(data) && data[at] == 0 {
+		at++
+	} else if count, at, err = readExceptions(data, at, n, enc); err != nil {
 		return at, err
 	}
-	if at, err = d.readScaled(out, data, at, enc, p); err != nil {
+	if at, err = d.readScaled(out, data, at, n, enc, p); err != nil {
 		return at, err
 	}
 	if ulp {
-		if d.ints, at, err = d.r.read(d.ints[:0], data, at, len(out), enc); err != nil {
+		if d.ints, at, err = d.r.readFirst(d.ints[:0], data, at, n, len(out), enc); err != nil {
 			return at, err
 		}
 		for i, x := range d.ints[:len(out)] {
@@ -376,21 +395,21 @@ func (d *Decoder) readDecimal(out []float64, data []byte, at int, enc Encoding, 
 	return at, nil
 }
 
-// readScaled reads a column of integers to out, each divided by p. Of runs it
-// divides each value once.
-func (d *Decoder) readScaled(out []float64, data []byte, at int, enc Encoding, p float64) (next int, err error) {
+// readScaled reads the first of a column of n integers to out, each divided by p. Of
+// runs it divides each value once.
+func (d *Decoder) readScaled(out []float64, data []byte, at, n int, enc Encoding, p float64) (next int, err error) {
 	form := formRunList - 1
 	if at < len(data) && data[at]&predMask == predOther {
 		form = int(data[at] >> 2)
 	}
 	if form != formRunList && form != formRunMap {
-		d.ints, next, err = d.r.read(d.ints[:0], data, at, len(out), enc)
+		d.ints, next, err = d.r.readFirst(d.ints[:0], data, at, n, len(out), enc)
 		if err == nil {
 			scale(out, d.ints, p)
 		}
 		return next, err
 	}
-	bitmap, next, err := d.r.readRuns(data, at, len(out), uint(form), enc)
+	bitmap, next, err := d.r.readRuns(data, at, n, uint(form), enc)
 	if err != nil {
 		return at, err
 	}

@@ -42,76 +42,119 @@ func AppendXOR(dst []byte, t []int64, v []float64) []byte {
 	}
 	delta := uint64(t[1] - t[0])
 	dst = binary.AppendUvarint(dst, delta)
-	at := len(dst)
-	end := xorBits(dst[:cap(dst)], at, t, v, delta)
+	end := xorBits(dst[:cap(dst)], len(dst), t, v, delta)
 	return dst[:end]
 }
 
 // xorBits writes the bit stream from the second value on to out[at:], which has
-// room for all of it, and returns the end. The accumulator acc holds free
-// unused low bits; it is stored when full.
+// room for all of it and 8 bytes more, and returns the end. The used low bits of acc
+// wait to be written; what stands above them has been. What a sample adds is put in
+// one word where it fits, and whether a scrape is on time, which is as good as
+// random, is told by arithmetic and not by a branch.
 func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 	var (
 		acc      uint64
-		free     = uint(64)
+		used     uint
 		leading  = uint(64) // no window yet: nothing has as many leading zeros
 		trailing uint
 		prev     = math.Float64bits(v[0])
-		prevT    = t[1]
 	)
-	put := func(u uint64, n uint) {
-		if n < free {
-			free -= n
-			acc |= u << free
-			return
-		}
-		rest := n - free
-		binary.BigEndian.PutUint64(out[at:], acc|u>>rest)
-		at += 8
-		free = 64 - rest
-		acc = u << free // 0 when rest is 0, as a shift by 64 gives
-	}
-	for i := 1; i < len(t); i++ {
-		if i > 1 {
-			d := uint64(t[i] - prevT)
-			dod := int64(d - delta)
-			prevT, delta = t[i], d
-			switch {
-			case dod == 0:
-				put(0, 1)
-			case -(1<<13-1) <= dod && dod <= 1<<13:
-				put(0b10<<14|uint64(dod)&(1<<14-1), 16)
-			case -(1<<16-1) <= dod && dod <= 1<<16:
-				put(0b110<<17|uint64(dod)&(1<<17-1), 20)
-			case -(1<<19-1) <= dod && dod <= 1<<19:
-				put(0b1110<<20|uint64(dod)&(1<<20-1), 24)
-			default:
-				put(0b1111, 4)
-				put(uint64(dod), 64)
+	v = v[:len(t)]
+	word, n := uint64(0), uint(0) // bits of the sample; of the second, t stands before them
+	for i := 1; ; {
+		u := math.Float64bits(v[i])
+		x := u ^ prev
+		prev = u
+		if x == 0 {
+			word, n = word<<1, n+1
+		} else {
+			lead, trail := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
+			if int(lead-leading)|int(trail-trailing) >= 0 { // both as many at least
+				word, n = word<<2|0b10, n+2
+			} else {
+				leading, trailing = lead, trail
+				word, n = word<<13|0b11<<11|uint64(lead)<<6|uint64(64-lead-trail)&63, n+13
+			}
+			width := 64 - leading - trailing
+			x >>= trailing & 63
+			if n+width > wordMax {
+				at, acc, used = putWord(out, at, acc, used, word, n)
+				if word, n = x, width; n > wordMax {
+					at, acc, used = putWord(out, at, acc, used, x>>32, n-32)
+					word, n = x&(1<<32-1), 32
+				}
+			} else {
+				word, n = word<<(width&63)|x, n+width
 			}
 		}
-		bitsV := math.Float64bits(v[i])
-		x := bitsV ^ prev
-		prev = bitsV
-		if x == 0 {
-			put(0, 1)
-			continue
+		at, acc, used = putWord(out, at, acc, used, word, n)
+		i++
+		if x == 0 && i+repeatsLeast <= len(t) && v[i] == v[i+repeatsLeast-1] {
+			var more int
+			more, delta, at, acc, used = xorRepeats(out, at, acc, used, t[i-1:], v[i:], prev, delta)
+			i += more
 		}
-		lead, trail := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
-		if lead >= leading && trail >= trailing {
-			put(0b10, 2)
-			put(x>>trailing, 64-leading-trailing)
-			continue
+		if i == len(t) {
+			break
 		}
-		leading, trailing = lead, trail
-		width := 64 - lead - trail
-		put(0b11<<11|uint64(lead)<<6|uint64(width)&63, 13)
-		put(x>>trail, width)
+		d := uint64(t[i] - t[i-1])
+		dod := int64(d - delta)
+		delta = d
+		switch {
+		case uint64(dod+1<<13-1) < 1<<14:
+			changed := nonzero(uint64(dod))
+			word = (0b10<<14 | uint64(dod)&(1<<14-1)) & -changed
+			n = 1 + 15*uint(changed)
+		case uint64(dod+1<<16-1) < 1<<17:
+			word, n = 0b110<<17|uint64(dod)&(1<<17-1), 20
+		case uint64(dod+1<<19-1) < 1<<20:
+			word, n = 0b1110<<20|uint64(dod)&(1<<20-1), 24
+		default:
+			at, acc, used = putWord(out, at, acc, used, 0b1111<<32|uint64(dod)>>32, 36)
+			word, n = uint64(dod)&(1<<32-1), 32
+		}
 	}
-	for used := 64 - free; used > 0; used -= min(used, 8) {
-		out[at] = byte(acc >> 56)
-		acc <<= 8
-		at++
+	binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
+	return at + int(used+7)>>3
+}
+
+// repeatsLeast is how many repeats there should be to be worth a call of xorRepeats.
+const repeatsLeast = 6
+
+// xorRepeats writes the samples v[0], v[1], ... at t[1], t[2], ... as long as the value
+// is prev and the second difference is short, and returns how many they were and what
+// xorBits goes on with.
+func xorRepeats(out []byte, at int, acc uint64, used uint, t []int64, v []float64, prev, delta uint64) (int, uint64, int, uint64, uint) {
+	last := t[0]
+	t = t[1:]
+	v = v[:len(t)]
+	for i, next := range t {
+		d := uint64(next - last)
+		dod := int64(d - delta)
+		if math.Float64bits(v[i]) != prev || uint64(dod+1<<13-1) >= 1<<14 {
+			return i, delta, at, acc, used
+		}
+		last, delta = next, d
+		changed := nonzero(uint64(dod))
+		word := (0b10<<15 | uint64(dod)&(1<<14-1)<<1) & -changed
+		at, acc, used = putWord(out, at, acc, used, word, 2+15*uint(changed))
 	}
-	return at
+	return len(t), delta, at, acc, used
+}
+
+// nonzero gives 1 unless x is 0.
+func nonzero(x uint64) uint64 { return (x | -x) >> 63 }
+
+// wordMax is the most bits that putWord takes: up to 7 may wait already.
+const wordMax = 57
+
+// putWord appends the n low bits of u, at most wordMax, whose other bits are 0, to
+// the bits that wait in acc; the whole bytes among those are written if need be.
+func putWord(out []byte, at int, acc uint64, used uint, u uint64, n uint) (int, uint64, uint) {
+	if used+n > 64 {
+		binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
+		at += int(used >> 3)
+		used &= 7
+	}
+	return at, acc<<(n&63) | u, used + n
 }

@@ -198,29 +198,54 @@ func appendValueBits(dst []byte, v []float64) []byte {
 // readValueBits reads what appendValueBits wrote to out and returns the offset of
 // what follows.
 func readValueBits(out []float64, data []byte, at int, enc Encoding) (int, error) {
-	b := bitReader{b: data, pos: 8 * at}
-	u := b.read(64)
-	out[0] = math.Float64frombits(u)
-	var leading, width uint
-	for i := 1; i < len(out); i++ {
-		if b.read(1) == 1 {
-			if b.read(1) == 1 {
-				leading = uint(b.read(5))
-				if width = uint(b.read(6)); width == 0 {
-					width = 64
-				}
-			}
-			if leading+width > 64 {
-				return at, corrupt(enc, b.pos/8, "XOR window of %d bits after %d", width, leading)
-			}
-			u ^= b.read(int(width)) << (64 - leading - width)
-		}
-		out[i] = math.Float64frombits(u)
+	if len(data)-at < 8 {
+		return at, corrupt(enc, at, "XOR stream cut short")
 	}
-	if b.fail {
+	u := binary.BigEndian.Uint64(data[at:])
+	out[0] = math.Float64frombits(u)
+	pos := 8 * (at + 8)
+	var leading, width uint
+	for i := 1; i < len(out); {
+		x := bitsFrom(data, pos)
+		if same := bits.LeadingZeros64(x); same > 0 { // one bit for each value that repeats
+			same = min(same, len(out)-i)
+			v := math.Float64frombits(u)
+			for j := range out[i : i+same] {
+				out[i+j] = v
+			}
+			i += same
+			pos += same
+			continue
+		}
+		pos += 2
+		if x>>62 == 0b11 {
+			leading, width = uint(x>>57&31), (uint(x>>51)-1)&63+1 // a width of 0 is 64
+			pos += 11
+		}
+		if leading+width > 64 || width == 0 {
+			return at, corrupt(enc, min(pos/8, len(data)), "XOR window of %d bits after %d", width, leading)
+		}
+		u ^= bitsFrom(data, pos) >> (64 - width) << (64 - leading - width)
+		pos += int(width)
+		out[i] = math.Float64frombits(u)
+		i++
+	}
+	if pos > 8*len(data) {
 		return at, corrupt(enc, len(data), "XOR stream cut short")
 	}
-	return (b.pos + 7) / 8, nil
+	return (pos + 7) / 8, nil
+}
+
+// bitsFrom gives the 64 bits of b from bit pos on, most significant first, zeros
+// past the end.
+func bitsFrom(b []byte, pos int) uint64 {
+	at, shift := pos>>3, uint(pos&7)
+	if at+9 <= len(b) {
+		return binary.BigEndian.Uint64(b[at:])<<shift | uint64(b[at+8])>>(8-shift)
+	}
+	var last [9]byte
+	copy(last[:], b[min(at, len(b)):])
+	return binary.BigEndian.Uint64(last[:])<<shift | uint64(last[8])>>(8-shift)
 }
 
 // bitWriter appends bits, most significant first; free of acc's low bits are unused.

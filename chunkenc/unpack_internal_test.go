@@ -1,0 +1,52 @@
+package chunkenc
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// Every kernel gives what a loop over single bits gives.
+func TestKernels(t *testing.T) {
+	r := rand.New(rand.NewPCG(81, 82))
+	for width := range uint(65) {
+		for _, n := range []int{8, 16, 64, 256} {
+			src := make([]uint64, n)
+			for i := range src {
+				src[i] = r.Uint64()
+				if width < 64 {
+					src[i] &= 1<<width - 1
+				}
+			}
+			packed := pack(nil, src, width)
+			if want := (n*int(width) + 7) / 8; len(packed) != want {
+				t.Fatalf("width %d: %d numbers in %d bytes, want %d", width, n, len(packed), want)
+			}
+			acc, step := int64(r.Uint64()), int64(r.Uint64())
+			plain, sums := make([]int64, n), make([]int64, n)
+			unpack(&unpackFor, plain, packed, width, acc, step)
+			unpack(&unpackDelta, sums, packed, width, acc, step)
+			sum := acc
+			for i := range src {
+				var v uint64
+				for bit := range int(width) {
+					at := i*int(width) + bit
+					v |= uint64(packed[at/8]>>(at%8)&1) << bit
+				}
+				sum += step + int64(v)
+				if want := acc + int64(i)*step + int64(v); v != src[i] || plain[i] != want || sums[i] != sum {
+					t.Fatalf("width %d, number %d of %d: got %d and %d, want %d and %d", width, i, n, plain[i], sums[i], want, sum)
+				}
+			}
+		}
+	}
+}
+
+// A source that is too short is our own bug and must not be read past.
+func TestUnpackChecksItsSource(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Fatal("unpack read past its source")
+		}
+	}()
+	unpack(&unpackFor, make([]int64, 16), make([]byte, 25), 13, 0, 0)
+}
