@@ -214,7 +214,7 @@ func TestCommitBeforeReplay(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	h.Close()
-	if err := h.Replay(context.Background()); err != nil {
+	if err := h.Replay(context.Background(), nil); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	if _, err := h.Commit(gone, p.batch(float(0, 1, 1))); !errors.Is(err, head.ErrClosed) {
@@ -240,7 +240,7 @@ func TestReplayEndsWithItsContext(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := h.Replay(gone); !errors.Is(err, context.Canceled) {
+	if err := h.Replay(gone, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if h.Ready() == nil {

@@ -32,7 +32,7 @@ func (c *committer) logState() error {
 	}
 	c.named = c.named[:0]
 	c.record.Series = c.record.Series[:0]
-	err = c.head.exemplars.IterateExemplars(func(ls labels.Labels, e exemplar.Exemplar) error {
+	err = c.head.exemplars.ring.IterateExemplars(func(ls labels.Labels, e exemplar.Exemplar) error {
 		s := c.head.identity.withLabels(ls)
 		c.name(s, segment)
 		r.Exemplars = append(r.Exemplars, record.Exemplar{Ref: s.ref, T: e.Ts, V: e.Value, Labels: e.Labels})

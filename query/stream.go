@@ -47,7 +47,7 @@ func (s *session) checkFrames(q *query, series []Series) error {
 	for i := range series {
 		samples, bytes := 0, 0
 		for _, p := range series[i].Parts {
-			n, size := s.view.Size(p, q.mint, q.maxt)
+			n, size := s.rd.Size(p, q.mint, q.maxt)
 			samples += n
 			bytes += size
 		}

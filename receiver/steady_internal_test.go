@@ -30,7 +30,7 @@ func newHead(t testing.TB) *head.Head {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Replay(context.Background()); err != nil {
+	if err := h.Replay(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -112,12 +112,6 @@ func unite(list []Series) []Series {
 	return list[:n]
 }
 
-// Size returns at most how many samples s has in [mint, maxt], and the bytes of
-// those that are sealed, without reading them.
-func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
-	return v.head.Size(s.head, mint, maxt)
-}
-
 // Reader reads series of a view. It holds scratch memory and serves one goroutine.
 type Reader struct {
 	view   *View
@@ -132,6 +126,33 @@ func (v *View) NewReader() *Reader {
 	return &Reader{view: v, head: v.head.NewReader(), blocks: make([]*block.Reader, len(v.blocks))}
 }
 
+// Size returns at most how many samples s has in [mint, maxt], and the bytes of
+// those that are sealed, without decoding them. A damaged block counts as nothing.
+func (r *Reader) Size(s *Series, mint, maxt int64) (samples, bytes int) {
+	if s.head != nil {
+		samples, bytes = r.view.head.Size(s.head, mint, maxt)
+	}
+	for _, in := range s.blocks {
+		list, err := r.block(in.block).Chunks(in.ref, mint, maxt)
+		if err != nil {
+			continue
+		}
+		for i := range list {
+			samples += int(list[i].N)
+			bytes += len(list[i].Data)
+		}
+	}
+	return samples, bytes
+}
+
+// block returns the reader of the i-th block of the view.
+func (r *Reader) block(i int) *block.Reader {
+	if r.blocks[i] == nil {
+		r.blocks[i] = r.view.blocks[i].NewReader()
+	}
+	return r.blocks[i]
+}
+
 // Read calls emit with the samples of s in [mint, maxt] (both ends included) in
 // order of time as runs of one kind, no timestamp twice, late samples merged
 // in. A run and its columns are borrowed until emit returns; histogram objects
@@ -139,12 +160,8 @@ func (v *View) NewReader() *Reader {
 func (r *Reader) Read(s *Series, mint, maxt int64, emit func(*chunkenc.Samples) error) error {
 	r.layers = r.layers[:0]
 	for _, in := range s.blocks {
-		b := r.view.blocks[in.block]
-		if r.blocks[in.block] == nil {
-			r.blocks[in.block] = b.NewReader()
-		}
-		reader := r.blocks[in.block]
-		lo, hi := b.Range()
+		reader := r.block(in.block)
+		lo, hi := r.view.blocks[in.block].Range()
 		r.layers = append(r.layers, ooo.Layer{Lo: lo, Hi: hi, Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 			return reader.Read(in.ref, lo, hi, emit)
 		}})
