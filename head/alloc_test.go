@@ -1,32 +1,24 @@
+//go:build !race
+
 package head_test
 
 import (
 	"context"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/rwsink/rwsink/chunkenc"
-	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
 	"github.com/rwsink/rwsink/wal"
 )
+
+// The race detector makes pools forget at random, so nothing is counted under it.
 
 // steady is a head with as many series, to which rounds of one sample a series are written.
 type steady struct {
 	p     *process
 	n     int
 	round int64
-}
-
-const stepMs = 15_000
-
-// nearOptions accept what is far in the future: so nothing is long over, and
-// goes to near containers.
-func nearOptions() head.Options {
-	o := options()
-	o.Accept.MaxFuture = 100_000 * time.Hour
-	return o
 }
 
 func newSteady(t testing.TB, n int) *steady {

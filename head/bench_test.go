@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/vfs"
@@ -15,6 +17,7 @@ import (
 const (
 	benchSeries = 100_000
 	benchBatch  = 2000
+	stepMs      = 15_000 // between two samples of a series
 )
 
 // load writes batches of benchBatch samples of benchSeries series in turn.
@@ -55,13 +58,29 @@ func (l *load) batch(tb testing.TB, delay func(i int) int64) {
 	b.Release()
 }
 
-func perSample(b *testing.B, samples int, before *runtime.MemStats) {
-	var after runtime.MemStats
-	runtime.ReadMemStats(&after)
-	n := float64(samples)
+// usage is what the process has taken so far.
+type usage struct {
+	mem runtime.MemStats
+	cpu time.Duration
+}
+
+func readUsage() (u usage) {
+	runtime.ReadMemStats(&u.mem)
+	var r syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) == nil {
+		u.cpu = time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	return u
+}
+
+// perSample reports what was taken since before; cpu-ns is of all goroutines,
+// the collector's included, and does not grow when others use the machine.
+func perSample(b *testing.B, samples int, before usage) {
+	after, n := readUsage(), float64(samples)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/n, "ns/sample")
-	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/sample")
-	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/n, "allocs/sample")
+	b.ReportMetric(float64((after.cpu-before.cpu).Nanoseconds())/n, "cpu-ns/sample")
+	b.ReportMetric(float64(after.mem.TotalAlloc-before.mem.TotalAlloc)/n, "B/sample")
+	b.ReportMetric(float64(after.mem.Mallocs-before.mem.Mallocs)/n, "allocs/sample")
 }
 
 // BenchmarkCommit is the way of a batch of known series through the head, on a
@@ -91,12 +110,11 @@ func BenchmarkCommit(b *testing.B) {
 			for range benchSeries / benchBatch {
 				l.batch(b, delay)
 			}
-			var before runtime.MemStats
-			runtime.ReadMemStats(&before)
+			before := readUsage()
 			for b.Loop() {
 				l.batch(b, delay)
 			}
-			perSample(b, b.N*benchBatch, &before)
+			perSample(b, b.N*benchBatch, before)
 		})
 	}
 }
@@ -110,15 +128,14 @@ func BenchmarkReplay(b *testing.B) {
 		l.batch(b, func(int) int64 { return 0 })
 	}
 	l.p.stop()
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
+	before := readUsage()
 	for b.Loop() {
 		p := mustStart(b, fs, nearOptions())
 		b.StopTimer()
 		p.stop()
 		b.StartTimer()
 	}
-	perSample(b, b.N*batches*benchBatch, &before)
+	perSample(b, b.N*batches*benchBatch, before)
 }
 
 // BenchmarkMemory tells what a series takes, its labels and its samples included.

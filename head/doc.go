@@ -14,8 +14,10 @@
 //	View, Reader       view.go       tail, chunks and late samples, merged
 //	Replay             replay.go     the log through the same applier, unjudged
 //
-// A container holds an aligned range of time, a part a series and container: a
-// short raw tail, sealed chunks, and late samples that wait to be merged.
+// A container holds an aligned range of time. Near, it has a part a series: a
+// short raw tail, sealed chunks, and late samples that wait to be merged. Cold, when
+// the range is long over, it is a run of rows. Freeze closes containers for a
+// flush, Drop lets go of them and of the series that nothing holds any more.
 //
 // What holds at any moment:
 //

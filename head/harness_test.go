@@ -158,6 +158,14 @@ func options() head.Options {
 	return head.Options{Exemplars: 100, Accept: head.Accept{Window: -1, MaxFuture: 10 * time.Minute, Now: newClock().now}}
 }
 
+// nearOptions accept what is far in the future: so nothing is long over, and
+// goes to near containers.
+func nearOptions() head.Options {
+	o := options()
+	o.Accept.MaxFuture = 100_000 * time.Hour
+	return o
+}
+
 // start opens the log in /wal of fs and replays it.
 func start(fs vfs.FS, o head.Options, w wal.Options) (*process, error) {
 	w.FS, w.Dir = fs, "/wal"
