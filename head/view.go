@@ -64,7 +64,11 @@ func (v *View) has(s *Series, mint, maxt int64) bool {
 func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
 	v.head.mu.RLock()
 	defer v.head.mu.RUnlock()
-	for _, c := range v.overlapping(mint, maxt) {
+	for _, c := range v.list.overlapping(mint, maxt) {
+		if c.cold != nil {
+			samples += c.cold.count(s)
+			continue
+		}
 		p := c.parts[s]
 		if p == nil {
 			continue
