@@ -88,7 +88,7 @@ func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint3
 	return stack
 }
 
-// count returns how many samples the run has of s.
+// count returns how many samples of s the run holds.
 func (r *coldRun) count(s *Series) (n int) {
 	for at := r.last[s]; at != 0; at = r.row(at).prev {
 		n++

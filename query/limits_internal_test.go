@@ -27,8 +27,9 @@ import (
 func fill(t testing.TB, r *rig, series, n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
+	base := hourAgo()
 	for i := range series {
-		points := floatPoints(1_700_000_000_000, 1000, n, 0)
+		points := floatPoints(base, 1000, n, 0)
 		for k := range points {
 			points[k].v = rng.Float64()
 		}
@@ -344,31 +345,35 @@ func TestOversizeSeries(t *testing.T) {
 
 // TestOversizeSeriesBehindOthers: it is seen before the first byte, too.
 func TestOversizeSeriesBehindOthers(t *testing.T) {
-	r := newRig(t, Options{MaxFrameBytes: 30_000})
-	fill(t, r, 100, 1000) // about 10 KB each
-	q := everything(eq("__name__", "m"))
-	in := request1(t, []prompb.ReadRequest_ResponseType{modeChunks, modeSamples}, everything(eq("i", "00001")), q)
-	ask := func() string {
-		resp, got := r.post(t, in)
-		series := decodeReply(t, resp, got, 2)
-		if len(series) != 1+100 {
-			t.Fatalf("%d series", len(series))
-		}
-		return resp.Header.Get("Content-Type")
-	}
-	if kind := ask(); !strings.Contains(kind, "streamed") {
-		t.Errorf("all fit: %s", kind)
-	}
-	long := floatPoints(1<<40, 1000, 10_000, 0)
-	for k := range long {
-		long[k].v = math.Sqrt(float64(k))
-	}
-	r.write(t, labels.FromStrings("__name__", "m", "i", "00099"), long...)
-	if kind := ask(); kind != "application/x-protobuf" {
-		t.Errorf("one does not: %s", kind)
-	}
-	if s := r.log.String(); s != "" {
-		t.Errorf("log: %s", s)
+	for name, base := range map[string]int64{"near": hourAgo() + 1_000_000, "cold": longAgo} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Options{MaxFrameBytes: 30_000})
+			fill(t, r, 100, 1000) // about 10 KB each
+			in := request1(t, []prompb.ReadRequest_ResponseType{modeChunks, modeSamples},
+				everything(eq("i", "00001")), everything(eq("__name__", "m")))
+			ask := func() string {
+				resp, got := r.post(t, in)
+				series := decodeReply(t, resp, got, 2)
+				if len(series) != 1+100 {
+					t.Fatalf("%d series", len(series))
+				}
+				return resp.Header.Get("Content-Type")
+			}
+			if kind := ask(); !strings.Contains(kind, "streamed") {
+				t.Errorf("all fit: %s", kind)
+			}
+			long := floatPoints(base, 1000, 10_000, 0)
+			for k := range long {
+				long[k].v = math.Sqrt(float64(k))
+			}
+			r.write(t, labels.FromStrings("__name__", "m", "i", "00099"), long...)
+			if kind := ask(); kind != "application/x-protobuf" {
+				t.Errorf("one does not: %s", kind)
+			}
+			if s := r.log.String(); s != "" {
+				t.Errorf("log: %s", s)
+			}
+		})
 	}
 }
 
