@@ -196,11 +196,11 @@ func TestRandomHistories(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			w := &world{rnd: seeded(t, uint64(100+i)), maybe: []*model{newModel()}, now: nowMs() - 2*hour}
-			var flags []string
-			if i%2 == 1 { // short chunks and ranges: many seams
-				flags = []string{"--storage.block-duration=10m", "--storage.chunk-samples=20"}
-			}
-			w.s = start(t, flags...)
+			w.s = start(t, [][]string{
+				nil,
+				{"--storage.block-duration=10m", "--storage.chunk-samples=20"}, // many seams
+				{"--storage.chunk-encoding=raw", "--storage.wal-sync=never"},
+			}[i%3]...)
 			for range scaled(rounds(60, 400), 2) {
 				w.step(t)
 			}
