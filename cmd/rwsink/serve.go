@@ -207,6 +207,7 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 			Metrics:        metrics.NewQuery(registry),
 		}),
 		ready:    st.Ready,
+		notice:   st.Notice,
 		registry: registry,
 	}.mux()
 }
