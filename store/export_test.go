@@ -45,3 +45,6 @@ func (s *Store) BlockDirs() (dirs []string) {
 
 // Segments returns how many segments the log has.
 func (s *Store) Segments() int { return len(s.wal.Segments()) }
+
+// Closing is closed once Close has begun.
+func (s *Store) Closing() <-chan struct{} { return s.ctx.Done() }

@@ -54,7 +54,7 @@ func open(t *testing.T, o store.Options) *store.Store {
 	return s
 }
 
-func closeStore(t *testing.T, s *store.Store) {
+func closeStore(t testing.TB, s *store.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -208,6 +208,9 @@ func (w *sweep) tidy(at string, s *store.Store, dir string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if aside, err := os.ReadDir(filepath.Join(dir, "quarantine")); err == nil && !w.damaged {
+		w.t.Errorf("%s: set aside: %v", at, aside)
+	}
 	open := s.BlockDirs()
 	for _, n := range names {
 		path := filepath.Join(dir, "blocks", n.Name())
