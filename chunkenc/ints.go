@@ -384,7 +384,7 @@ func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or u
 	for i := range k {
 		at := 1 + i
 		if n > samples {
-			at += (i*(n-samples) + int(uint32(i*0x9E3779B9)>>16)*n>>16) / samples
+			at += (i*(n-samples) + int(uint32(i)*0x9E3779B9>>16)*n>>16) / samples
 		}
 		delta[i], raw[i] = x[at]-x[at-1], x[at]-x[0]
 		linear[i] = raw[i] - int64(at)*slope
