@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,13 +49,12 @@ func TestRemoteWrite2(t *testing.T) {
 func roundTrip(t *testing.T, message, external, features string) {
 	t.Parallel()
 	f, dir := currentForm(t), logDir(t)
-	nodeAddr, sinkAddr, aAddr := freeAddr(t), freeAddr(t), freeAddr(t)
+	nodeAddr, aAddr := freeAddr(t), freeAddr(t)
 	odd := startTarget(t)
 	start(t, dir, "node", nodeExporterBinary(t), nodeAddr, "/metrics", "--web.listen-address="+nodeAddr, "--log.level=error")
-	sink := start(t, dir, "rwsink", rwsinkBinary(t), sinkAddr, "/-/ready",
-		"--web.listen-address="+sinkAddr, "--storage.path="+filepath.Join(dir, "data"))
-	a := startPrometheus(t, dir, "a", aAddr, senderConfig(message, external, aAddr, nodeAddr, odd, sinkAddr), "--enable-feature="+features)
-	b := startPrometheus(t, dir, "b", freeAddr(t), readerConfig(external, sinkAddr))
+	sink := startSink(t, dir)
+	a := startPrometheus(t, dir, "a", aAddr, senderConfig(message, external, aAddr, nodeAddr, odd, sink.addr), "--enable-feature="+features)
+	b := startPrometheus(t, dir, "b", freeAddr(t), readerConfig(external, sink.addr))
 
 	begin := time.Now().Add(5 * time.Second).Truncate(time.Second)
 	work(a, time.Until(begin.Add(f.before)))

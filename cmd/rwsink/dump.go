@@ -3,15 +3,43 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 
+	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/wal"
 )
 
-// dump prints one of rwsink's files. Its first bytes say which kind it is; today
-// there is one, the segment of the log.
-func dump(w io.Writer, file string) error {
-	if err := wal.Dump(w, file); err != nil {
-		return fmt.Errorf("dump %s: %w", file, err)
+// maxChunkFile bounds what is read of a file that begins like a chunk: far more
+// than a chunk of chunkenc.MaxSamples takes.
+const maxChunkFile = 64 << 20
+
+// dump prints one of rwsink's files. Its first byte says which kind it is: a chunk
+// begins with its encoding, anything else is taken for a segment of the log, whose
+// reader checks its magic.
+func dump(w io.Writer, name string) error {
+	err := dumpFile(w, name)
+	if err != nil {
+		err = fmt.Errorf("dump %s: %w", name, err)
 	}
-	return nil
+	return err
+}
+
+func dumpFile(w io.Writer, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 1))
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 || chunkenc.Encoding(data[0]) < chunkenc.EncTime || chunkenc.Encoding(data[0]) > chunkenc.EncFloatHistogram {
+		return wal.Dump(w, name)
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxChunkFile))
+	if err != nil {
+		return err
+	}
+	return chunkenc.Dump(w, append(data, rest...))
 }

@@ -30,7 +30,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	cfg := serveFlags(serveCmd)
 
 	dumpCmd := app.Command("dump", "Print one of rwsink's files, field by field.")
-	dumpFile := dumpCmd.Arg("file", "A segment of the log.").Required().ExistingFile()
+	dumpFile := dumpCmd.Arg("file", "A segment of the log, or a chunk.").Required().ExistingFile()
 
 	probeCmd := app.Command("probe", "Ask a running rwsink whether it is ready: the health check of an image that holds nothing else.")
 	probeURL := probeCmd.Arg("url", "What to get.").Default("http://127.0.0.1:9201/-/ready").String()

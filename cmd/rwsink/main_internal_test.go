@@ -17,13 +17,18 @@ func output(args ...string) (string, error) {
 }
 
 func TestDump(t *testing.T) {
-	want, err := os.ReadFile("../../wal/testdata/segment.dump")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := output("dump", "../../wal/testdata/segment.golden")
-	if err != nil || got != string(want) {
-		t.Errorf("the golden segment: %v\n%s", err, got)
+	for file, text := range map[string]string{
+		"../../wal/testdata/segment.golden":         "../../wal/testdata/segment.dump",
+		"../../chunkenc/testdata/golden/bits.chunk": "../../chunkenc/testdata/golden/bits.txt",
+	} {
+		want, err := os.ReadFile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := output("dump", file)
+		if err != nil || got != string(want) {
+			t.Errorf("%s: %v\n%s", file, err, got)
+		}
 	}
 	for arg, want := range map[string]string{"dump.go": "dump.go", "nothing": "nothing"} {
 		if _, err := output("dump", arg); err == nil || !strings.Contains(err.Error(), want) {
