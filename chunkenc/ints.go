@@ -534,12 +534,10 @@ func (e *intEncoder) appendBlock(dst []byte, r []uint64) []byte {
 		v -= plan.base
 		z := zigzag(int64(v))
 		e.exc[count&(blockLen-1)], pos[count&(blockLen-1)] = z, uint8(i) // kept if it is one
-		if v>>plan.width != 0 {
-			or |= z
-			count++
-			v = 0
-		}
-		r[i] = v
+		exception := nonzero(v >> (plan.width & 63))
+		count += int(exception)
+		or |= z & -exception
+		r[i] = v & (exception - 1)
 	}
 	if count == 0 { // the base that the inliers have takes the others in
 		return pack(binary.AppendVarint(append(dst, byte(plan.width)), int64(plan.base)), r, plan.width)
