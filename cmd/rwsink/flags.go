@@ -19,11 +19,12 @@ import (
 
 // config is what the flags of serve say.
 type config struct {
-	web     web.FlagConfig
-	storage storageConfig
-	limits  limitsConfig
-	write   writeConfig
-	read    readConfig
+	web      web.FlagConfig
+	adminAPI bool // --web.enable-admin-api
+	storage  storageConfig
+	limits   limitsConfig
+	write    writeConfig
+	read     readConfig
 
 	window         window         // --ooo.window
 	externalLabels externalLabels // --external-label
@@ -72,6 +73,8 @@ func serveFlags(cmd *kingpin.CmdClause) *config {
 		Default(":9201").Strings()
 	c.web.WebConfigFile = cmd.Flag("web.config.file", "File that enables TLS or authentication, in the format of Prometheus's exporters.").
 		Default("").String()
+	cmd.Flag("web.enable-admin-api", "Serve the endpoints below /api/v1/admin, for whoever reaches the address.").
+		BoolVar(&c.adminAPI)
 	c.storage.flags(cmd)
 	c.limits.flags(cmd)
 	c.write.flags(cmd)

@@ -41,6 +41,7 @@ func TestFlagDefaults(t *testing.T) {
 			name      string
 			got, want any
 		}{
+			{"admin API", c.adminAPI, false},
 			{"path", c.storage.path, "data"},
 			{"retention", time.Duration(c.storage.retention), 15 * 24 * time.Hour},
 			{"retention by size", c.storage.retentionSize, size(0)},
