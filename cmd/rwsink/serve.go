@@ -162,6 +162,10 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 		Path: c.storage.path,
 		FS:   vfs.OS{},
 		Sync: c.storage.syncPolicy(),
+
+		LogMax:     int64(c.storage.walMaxSize),
+		HeadMemory: int64(c.storage.headMemory),
+		MaxSize:    int64(c.storage.retentionSize),
 		Head: head.Options{
 			BlockDuration: time.Duration(c.storage.blockDuration),
 			ChunkSamples:  int(c.storage.chunkSamples),
@@ -206,6 +210,7 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 			Logger:         logger.With("component", "query"),
 			Metrics:        metrics.NewQuery(registry),
 		}),
+		flush:    flushHandler(c.adminAPI, st, logger.With("component", "admin")),
 		ready:    st.Ready,
 		notice:   st.Notice,
 		registry: registry,
