@@ -94,6 +94,19 @@ func TestStaleMarkersNeverCostNumbers(t *testing.T) {
 		s.store(t, m, v, name("float marker on histogram").at(t0+5, staleNaN))
 		s.store(t, m, v, name("histogram marker on float").at(t0, 1).at(t0+10, 2))
 		s.store(t, m, v, name("histogram marker on float").hist(t0, marker))
+		// Of two markers of different kinds the last stays, in order and late.
+		for _, late := range []bool{false, true} {
+			e := name(fmt.Sprintf("two markers, late %v", late))
+			if late {
+				s.store(t, m, v, e.at(t0+100, 1))
+			}
+			s.store(t, m, v, e.at(t0, staleNaN))
+			s.store(t, m, v, e.hist(t0, marker))
+			s.store(t, m, v, e.hist(t0+1, marker))
+			s.store(t, m, v, e.at(t0+1, staleNaN))
+			s.store(t, m, v, e.fhist(t0+2, marker.ToFloat(nil)))
+			s.store(t, m, v, e.hist(t0+2, marker))
+		}
 	})
 	s.readBack(t, m)
 }

@@ -30,7 +30,7 @@ func external(r result, add ...string) result {
 			var kv []string
 			b.Labels().Range(func(l labels.Label) { kv = append(kv, l.Name, l.Value) })
 			for _, p := range rs.points {
-				if tr := merged.tracks[canonical(kv).String()]; tr == nil || !tr.has(p.t) {
+				if tr := merged.tracks[key(canonical(kv))]; tr == nil || !tr.has(p.t) {
 					merged.put(kv, p)
 				}
 			}

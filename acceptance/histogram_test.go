@@ -387,6 +387,26 @@ func TestFloatsAndHistogramsInOneSeries(t *testing.T) {
 		s.store(t, m, v, name("int and float").fhist(n+1, floatHistogram(3)))
 		s.store(t, m, v, name("int and float").hist(n+1, intHistogram(2)))
 		s.store(t, m, v, name("int and float").fhist(n+1, intHistogram(2).ToFloat(nil)))
+		// Kinds that take turns at one time, the last one stays: alone, before others, behind others.
+		for i, turns := range []string{"fhf", "hfh", "fgf", "gfg", "hgh", "fghf", "ghfg", "fhfh", "hfhf", "ffhhff"} {
+			for _, where := range []int64{0, -1000, 1000} {
+				e := name(fmt.Sprintf("turns %s at %d", turns, where))
+				if where != 0 {
+					s.store(t, m, v, e.at(n, 9).at(n+500, 8))
+				}
+				for k, kind := range turns {
+					at := n + where
+					switch kind {
+					case 'f':
+						s.store(t, m, v, e.at(at, float64(k)))
+					case 'h':
+						s.store(t, m, v, e.hist(at, intHistogram(i+k)))
+					case 'g':
+						s.store(t, m, v, e.fhist(at, floatHistogram(i+k)))
+					}
+				}
+			}
+		}
 		for i := range int64(20) { // late, of the other kind, between
 			s.store(t, m, v, name("late").at(n+i*2*second, 1))
 		}

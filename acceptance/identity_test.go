@@ -288,7 +288,7 @@ func TestLargeRequestsAreNotPinned(t *testing.T) {
 	t.Parallel()
 	s, m := start(t), newModel()
 	n := nowMs() - hour
-	const requests, size = 200, 4 << 20
+	const requests, size = 100, 4 << 20
 	rnd := seeded(t, 3)
 	filler := make([]byte, size)
 	for i := range filler {

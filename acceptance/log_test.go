@@ -335,7 +335,7 @@ func TestSeriesRecordsOutliveRestartsAndSegments(t *testing.T) {
 	fillLog := func(round int) { // until a new segment has begun
 		before := len(segments(t, s.dir))
 		for i := 0; i < 400 && len(segments(t, s.dir)) == before; i++ {
-			s.store(t, m, v1, series("filler", "i", fmt.Sprint(round, i), "x", string(filler)).at(n, 1))
+			s.store(t, newModel(), v1, series("filler", "i", fmt.Sprint(round, i), "x", string(filler)).at(n, 1))
 		}
 		if len(segments(t, s.dir)) == before {
 			t.Fatal("the log never began another segment")
@@ -352,7 +352,7 @@ func TestSeriesRecordsOutliveRestartsAndSegments(t *testing.T) {
 		s.crash(t)
 		s.store(t, m, v2, series("late only", "round", fmt.Sprint(round)).at(n-2*day, 6), series("once", "round", fmt.Sprint(round)).at(n-1, 1))
 	}
-	s.readBack(t, m)
+	s.readBack(t, m, neq("__name__", "filler"))
 }
 
 // Two programs never share a directory, and the lock of a killed one does not stay.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/prompb"
 )
 
 // point is one sample of any kind.
@@ -59,7 +60,7 @@ func (p point) equal(q point) bool {
 
 // model is what must be readable: series by their label set, samples by their time.
 type model struct {
-	tracks map[string]*track // by labels.Labels.String()
+	tracks map[string]*track // by key
 }
 
 // track is one series of a model.
@@ -103,15 +104,18 @@ func (m *model) write(entries ...entry) {
 
 func (m *model) put(kv []string, p point) {
 	ls := canonical(kv)
-	tr := m.tracks[ls.String()]
+	tr := m.tracks[key(ls)]
 	if tr == nil {
 		tr = &track{labels: ls, points: map[int64]point{}}
-		m.tracks[ls.String()] = tr
+		m.tracks[key(ls)] = tr
 	}
 	if old, ok := tr.points[p.t]; !ok || old.stale() || !p.stale() {
 		tr.points[p.t] = p
 	}
 }
+
+// key is what a label set is known by in a model.
+func key(ls labels.Labels) string { return string(ls.Bytes(nil)) }
 
 // canonical returns the label set that the labels of the wire mean.
 func canonical(kv []string) labels.Labels {
@@ -219,19 +223,22 @@ func diffPoints(say func(string, ...any), got, want readSeries) {
 }
 
 func short(ls labels.Labels) string {
-	s := ls.String()
-	if len(s) > 300 {
-		return fmt.Sprintf("%s… (%d bytes)", s[:300], len(s))
+	if n := len(key(ls)); n > 1000 {
+		return fmt.Sprintf("{__name__=%q, …} (%d bytes)", tail(ls.Get("__name__"), 300), n)
 	}
-	return s
+	return ls.String()
 }
 
-// holds expects that the server returns exactly what m holds, in both read modes.
-func (s *server) holds(t testing.TB, m *model, when string) {
+// holds expects that the server returns exactly what m holds, in both read modes;
+// of the series that match, if matchers are given.
+func (s *server) holds(t testing.TB, m *model, when string, ms ...*prompb.LabelMatcher) {
 	t.Helper()
+	if len(ms) == 0 {
+		ms = append(ms, everything)
+	}
 	want := m.all()
 	for _, mode := range modes {
-		if d := diff(s.readAll(t, mode), want); d != "" {
+		if d := diff(s.read(t, mode, query(math.MinInt64, math.MaxInt64, ms...))[0], want); d != "" {
 			t.Errorf("%s, %v:\n%s", when, mode, d)
 		}
 	}
@@ -239,11 +246,11 @@ func (s *server) holds(t testing.TB, m *model, when string) {
 
 // readBack expects that the server holds exactly what m holds: now, after it was
 // ended and started again, and after it was killed and started again.
-func (s *server) readBack(t testing.TB, m *model) {
+func (s *server) readBack(t testing.TB, m *model, ms ...*prompb.LabelMatcher) {
 	t.Helper()
-	s.holds(t, m, "at once")
+	s.holds(t, m, "at once", ms...)
 	s.restart(t)
-	s.holds(t, m, "after SIGTERM and a start")
+	s.holds(t, m, "after SIGTERM and a start", ms...)
 	s.crash(t)
-	s.holds(t, m, "after SIGKILL and a start")
+	s.holds(t, m, "after SIGKILL and a start", ms...)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
 )
 
 // world is a server, the models that it may equal, and what a random test needs.
@@ -18,6 +20,7 @@ type world struct {
 	rnd     *rand.Rand
 	maybe   []*model
 	now     int64 // newest time in use
+	used    []int64
 	last    [][]entry
 	history []string
 }
@@ -71,14 +74,19 @@ func (w *world) entries(at func() int64) (es []entry) {
 		e := series(fmt.Sprintf("random_%d", k%4), "k", fmt.Sprint(k))
 		for range 1 + w.rnd.IntN(25) {
 			when := at()
+			w.used = append(w.used, when)
 			switch x := w.rnd.IntN(20); {
 			case k >= 9 && x < 12:
 				e = e.hist(when, randomHistogram(w.rnd))
 			case k >= 10 && x < 15:
 				e = e.fhist(when, randomHistogram(w.rnd).ToFloat(nil))
-			case x == 19:
+			case k >= 9 && x == 19:
+				e = e.hist(when, &histogram.Histogram{Sum: staleNaN})
+			case x >= 17:
 				e = e.at(when, staleNaN)
-			case x == 18:
+			case x == 16 || x == 15: // with a start, where the version has it
+				e.samples = append(e.samples, sample{t: when, st: when - w.rnd.Int64N(3)*second, v: float64(w.rnd.IntN(5))})
+			case x == 14:
 				e = e.at(when, plainNaN)
 			default:
 				e = e.at(when, float64(w.rnd.IntN(5)))
@@ -94,7 +102,15 @@ func (w *world) ahead() int64 { w.now += 1 + w.rnd.Int64N(2*second); return w.no
 func (w *world) behind() int64 {
 	return w.now - w.rnd.Int64N([]int64{minute, hour, 5 * hour, 3 * day}[w.rnd.IntN(4)])
 }
-func (w *world) near() int64 { return w.now - w.rnd.Int64N(50) }
+
+// near is a time that is in use, or one beside it; mostly one of the last.
+func (w *world) near() int64 {
+	if len(w.used) == 0 {
+		return w.ahead()
+	}
+	back := 1 + w.rnd.IntN(min(len(w.used), []int{20, 200, 5000}[w.rnd.IntN(3)]))
+	return w.used[len(w.used)-back] + w.rnd.Int64N(5)/4
+}
 
 // send sends a request that must be taken.
 func (w *world) send(t testing.TB, es []entry) {
@@ -157,10 +173,10 @@ func (w *world) killUnder(t testing.TB, term bool) {
 func (w *world) step(t testing.TB) {
 	t.Helper()
 	switch x := w.rnd.IntN(100); {
-	case x < 30:
+	case x < 25:
 		w.did("in order")
 		w.send(t, w.entries(w.ahead))
-	case x < 55:
+	case x < 45:
 		w.did("late")
 		w.send(t, w.entries(w.behind))
 	case x < 70:
@@ -196,11 +212,11 @@ func TestRandomHistories(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			w := &world{rnd: seeded(t, uint64(100+i)), maybe: []*model{newModel()}, now: nowMs() - 2*hour}
-			var flags []string
-			if i%2 == 1 { // short chunks and ranges: many seams
-				flags = []string{"--storage.block-duration=10m", "--storage.chunk-samples=20"}
-			}
-			w.s = start(t, flags...)
+			w.s = start(t, [][]string{
+				nil,
+				{"--storage.block-duration=10m", "--storage.chunk-samples=20"}, // many seams
+				{"--storage.chunk-encoding=raw", "--storage.wal-sync=never"},
+			}[i%3]...)
 			for range scaled(rounds(60, 400), 2) {
 				w.step(t)
 			}

@@ -63,7 +63,7 @@ func TestLargeSeriesStandInOneFrame(t *testing.T) {
 	wide := series("wide", "x", strings.Repeat("w", 1<<20)).at(n, 1).at(n+1, 2)
 	s.store(t, m, v1, wide)
 	s.store(t, m, v2, entry{labels: wide.labels}.hist(n+2, intHistogram(1)))
-	count := scaled(rounds(300_000, 600_000), 10) // random values: 9 bytes a sample, far above 1 MiB
+	count := scaled(rounds(160_000, 600_000), 5) // random values: 9 bytes a sample, far above 1 MiB
 	for from := 0; from < count; from += 50_000 {
 		e := series("long")
 		for i := from; i < min(from+50_000, count); i++ {
@@ -240,7 +240,7 @@ func TestReadersThatGoAway(t *testing.T) {
 	var entries []entry
 	for i := range 200 {
 		e := series("big", "i", fmt.Sprint(i))
-		for k := range int64(scaled(2000, 4)) {
+		for k := range int64(scaled(1000, 4)) {
 			e.samples = append(e.samples, sample{t: n + k*second, v: rnd.NormFloat64()})
 		}
 		entries = append(entries, e)

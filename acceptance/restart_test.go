@@ -264,12 +264,12 @@ func TestReplayAnnouncesItself(t *testing.T) {
 	s, m := start(t), newModel()
 	n := nowMs() - 10*day
 	// Enough that a replay takes some time.
-	for i := range scaled(150, 5) {
+	for i := range scaled(rounds(60, 300), 3) {
 		var es []entry
 		for k := range 50 {
 			e := entry{labels: series("replay", "k", fmt.Sprint(k)).labels, samples: make([]sample, 0, 200)}
 			for j := range int64(200) {
-				at := n + int64((i*37)%150)*200*second + j*second // out of order between requests
+				at := n + int64((i*37)%300)*200*second + j*second // out of order between requests
 				e.samples = append(e.samples, sample{t: at, v: float64(k) + float64(j)*0.37})
 			}
 			es = append(es, e)

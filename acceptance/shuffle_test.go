@@ -126,9 +126,8 @@ func TestShuffledMillionEqualsOrdered(t *testing.T) {
 	again := rnd.Perm(total)[:total/10]
 	g.send(t, s, "shuffled", again, v1, runtime.NumCPU())
 	g.send(t, s, "ordered", again, v2, 1)
-	check("after a tenth was sent again")
 	s.restart(t)
-	check("after SIGTERM and a start")
+	check("after a tenth was sent again, SIGTERM and a start")
 	// Parts of it by time, as a dashboard asks.
 	q := func(metric string, a, b int) *prompb.Query {
 		return query(g.at(0, a), g.at(0, b), eq("__name__", metric))

@@ -217,7 +217,7 @@ func TestNarrowerWindowKeepsWhatWasAccepted(t *testing.T) {
 		late := e.at(n-30*minute, 4)
 		if window == "2h" {
 			s.store(t, m, v1, late)
-		} else if !m.tracks[canonical(e.labels).String()].has(n - 30*minute) {
+		} else if !m.tracks[key(canonical(e.labels))].has(n - 30*minute) {
 			s.post(t, v1, late).is(t, http.StatusBadRequest)
 		}
 		s.store(t, m, v1, e.at(nowMs(), 5))

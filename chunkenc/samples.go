@@ -60,3 +60,16 @@ func (s *Samples) Slice(i, j int) Samples {
 	}
 	return out
 }
+
+// Append appends the samples of o, which is of the same kind. Histogram objects are shared.
+func (s *Samples) Append(o *Samples) {
+	if len(s.ST) > 0 || len(o.ST) > 0 {
+		s.ST = append(s.ST, make([]int64, len(s.T)-len(s.ST))...)
+		s.ST = append(s.ST, o.ST...)
+		s.ST = append(s.ST, make([]int64, len(o.T)-len(o.ST))...)
+	}
+	s.T = append(s.T, o.T...)
+	s.V = append(s.V, o.V...)
+	s.H = append(s.H, o.H...)
+	s.FH = append(s.FH, o.FH...)
+}

@@ -20,6 +20,7 @@ type applier struct {
 	probe  ooo.Buffer // scratch: what of it belongs to one chunk
 	runs   runList
 	sealed []chunkenc.Chunk // scratch
+	piece  chunkenc.Samples // scratch: what is sealed
 	target int              // samples that a full slot holds at most
 	stats  applyStats
 }
@@ -209,11 +210,11 @@ func (a *applier) cut(c *Container, s *chunkenc.Samples, shift uint8) {
 		if s.T[n-1] > end {
 			j = i + sort.Search(n-i, func(k int) bool { return s.T[i+k] > end })
 		}
-		piece := s.Slice(i, j)
-		if j-i > hard && shift < maxShift {
+		if piece := s.Slice(i, j); j-i > hard && shift < maxShift {
 			a.cut(c, &piece, shift+1)
 		} else {
-			a.sealed = a.enc.Seal(a.sealed, &piece)
+			a.piece = piece
+			a.sealed = a.enc.Seal(a.sealed, &a.piece)
 		}
 		i = j
 	}

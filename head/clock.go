@@ -18,6 +18,7 @@ type clock struct {
 	newest int64                // newest stored sample at start, Unix milliseconds
 	stored bool                 // there was one
 	why    atomic.Pointer[string]
+	kept   atomic.Int64 // what retention by size has removed lies below, Unix milliseconds
 }
 
 // maxDrift is how far the wall clock may move against the monotonic one: far
@@ -26,7 +27,16 @@ const maxDrift = time.Minute
 
 func newClock(a Accept) *clock {
 	start := time.Now()
-	return &clock{accept: a, mono: func() time.Duration { return time.Since(start) }, epoch: a.Now()}
+	c := &clock{accept: a, mono: func() time.Duration { return time.Since(start) }, epoch: a.Now()}
+	c.kept.Store(math.MinInt64)
+	return c
+}
+
+// see notes a timestamp that is stored at start.
+func (c *clock) see(t int64) {
+	if !c.stored || t > c.newest {
+		c.newest, c.stored = t, true
+	}
 }
 
 // bounds are the accepted times of one group, both ends included, Unix milliseconds.
@@ -47,8 +57,9 @@ func (c *clock) bounds() bounds {
 	b := bounds{nowMs: now.UnixMilli(), floor: math.MinInt64, late: math.MinInt64}
 	if c.accept.Retention > 0 {
 		b.floor = addMs(b.nowMs, -c.accept.Retention)
-		b.late = b.floor
 	}
+	b.floor = max(b.floor, c.kept.Load())
+	b.late = b.floor
 	if c.accept.Window >= 0 {
 		b.late = max(b.floor, addMs(b.nowMs, -c.accept.Window))
 	}
@@ -73,7 +84,8 @@ func (c *clock) judge(now time.Time, ceil int64) bool {
 		c.why.Store(nil)
 		return false
 	}
-	c.why.Store(&why)
+	reason := why // allocated only here
+	c.why.Store(&reason)
 	return true
 }
 

@@ -88,6 +88,14 @@ func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint3
 	return stack
 }
 
+// count returns how many samples of s the run holds.
+func (r *coldRun) count(s *Series) (n int) {
+	for at := r.last[s]; at != 0; at = r.row(at).prev {
+		n++
+	}
+	return n
+}
+
 func (r *coldRun) row(at uint32) *coldRow { return &r.pages[(at-1)/coldPage][(at-1)%coldPage] }
 
 // memory returns the bytes that the run holds.

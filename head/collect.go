@@ -73,14 +73,14 @@ func (id *identity) unlink(s *Series) {
 	}
 }
 
-// revive returns the series that now has the labels of a collected one, creating it when there is none.
-func (id *identity) revive(gone *Series) *Series {
-	hash := id.hash(gone.labels)
+// withLabels returns the series with these labels, creating it when there is none.
+func (id *identity) withLabels(ls labels.Labels) *Series {
+	hash := id.hash(ls)
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	s := id.find(hash, gone.labels)
+	s := id.find(hash, ls)
 	if s == nil {
-		s = id.create(hash, gone.labels, id.lastRef+1)
+		s = id.create(hash, ls, id.lastRef+1)
 	}
 	return s
 }

@@ -188,17 +188,17 @@ func (c *committer) revive(b *Batch) {
 	id := c.head.identity
 	for i, s := range b.series {
 		if s.gone {
-			b.series[i] = id.revive(s)
+			b.series[i] = id.withLabels(s.labels)
 		}
 	}
 	for i := range b.hists {
 		if s := b.hists[i].series; s.gone {
-			b.hists[i].series = id.revive(s)
+			b.hists[i].series = id.withLabels(s.labels)
 		}
 	}
 	for i := range b.exemplars {
 		if s := b.exemplars[i].series; s.gone {
-			b.exemplars[i].series = id.revive(s)
+			b.exemplars[i].series = id.withLabels(s.labels)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h.mu.Unlock()
 	for i := range b.exemplars {
 		e := &b.exemplars[i]
-		if err := h.exemplars.AddExemplar(e.series.labels, e.Exemplar); err != nil {
+		if err := h.exemplars.add(e.series.labels, e.Exemplar); err != nil {
 			// Another batch of the group was ahead of it.
 			b.result.Exemplars--
 			b.result.Refused.Add(1, &Refusal{

@@ -108,7 +108,7 @@ func TestReplayIsNotAcceptance(t *testing.T) {
 		h, _ := testHead(t, Options{Log: log, Metrics: metrics.NewHead(reg), Accept: Accept{
 			Window: -1, Now: func() time.Time { return time.UnixMilli(1000) },
 		}})
-		if err := h.Replay(context.Background()); err != nil {
+		if err := h.Replay(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]float64{

@@ -18,7 +18,7 @@ type Head struct {
 	log       *slog.Logger
 	identity  *identity
 	metadata  metadataTable
-	exemplars tsdb.ExemplarStorage
+	exemplars *exemplarRing
 	clock     *clock
 
 	// mu guards the containers' parts and what series say of them. The
@@ -70,12 +70,13 @@ func New(o Options) (*Head, error) {
 	if o.BlockDuration < time.Millisecond || o.ChunkSamples < 1 {
 		return nil, fmt.Errorf("head: block duration %v and %d samples a chunk: want at least 1ms and 1", o.BlockDuration, o.ChunkSamples)
 	}
-	ring, err := tsdb.NewCircularExemplarStorage(int64(max(0, o.Exemplars)), tsdb.NewExemplarMetrics(o.Metrics.Registerer), 0)
+	identity := newIdentity(o)
+	ring, err := newExemplarRing(o.Exemplars, identity.seed, tsdb.NewExemplarMetrics(o.Metrics.Registerer))
 	if err != nil {
 		return nil, err
 	}
 	h := &Head{
-		options: o, log: o.Logger, identity: newIdentity(o), exemplars: ring, clock: newClock(o.Accept),
+		options: o, log: o.Logger, identity: identity, exemplars: ring, clock: newClock(o.Accept),
 		state: ErrReplaying, queue: make(chan *Batch, queueLen), control: make(chan func(*committer)), finished: make(chan struct{}),
 	}
 	h.metadata.byFamily = map[string]Metadata{}

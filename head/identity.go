@@ -200,6 +200,11 @@ func (id *identity) setRef(ref uint64, s *Series) {
 func (id *identity) byRef(ref uint64) *Series {
 	id.mu.RLock()
 	defer id.mu.RUnlock()
+	return id.at(ref)
+}
+
+// at is byRef for a caller that holds mu.
+func (id *identity) at(ref uint64) *Series {
 	if page := id.pages[ref/pageSize]; page != nil {
 		return page[ref%pageSize]
 	}

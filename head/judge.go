@@ -206,17 +206,20 @@ func (b *Batch) countHeld(j judged) {
 	}
 }
 
-// judgeExemplars sorts the exemplars by time and value, keeps those that the
-// ring will take, and counts those it holds.
+// judgeExemplars sorts the exemplars as the ring compares them (by time, value and
+// the hash of their labels), keeps those that it will take, and counts those it holds.
 func (c *committer) judgeExemplars(b *Batch) {
 	if len(b.exemplars) == 0 {
 		return
 	}
 	slices.SortStableFunc(b.exemplars, func(a, b batchExemplar) int {
-		return cmp.Or(cmp.Compare(a.Ts, b.Ts), cmp.Compare(a.Value, b.Value))
+		if c := cmp.Or(cmp.Compare(a.Ts, b.Ts), cmp.Compare(a.Value, b.Value)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Labels.Hash(), b.Labels.Hash())
 	})
 	b.exemplars = slices.DeleteFunc(b.exemplars, func(e batchExemplar) bool {
-		err := c.head.exemplars.ValidateExemplar(e.series.labels, e.Exemplar)
+		err := c.head.exemplars.judge(e.series.labels, e.Exemplar)
 		if err == nil {
 			return false
 		}

@@ -102,6 +102,7 @@ func describeRun(run *chunkenc.Samples) []string {
 }
 
 func testHead(t interface{ Fatalf(string, ...any) }, o Options) (*Head, *committer) {
+	o.Exemplars = 100
 	h, err := New(o)
 	if err != nil {
 		t.Fatalf("new head: %v", err)

@@ -17,8 +17,11 @@ import (
 // It applies each frame as the committer did, without judging: what was
 // acknowledged stays, whatever the flags say now. Frames whose series nobody
 // named (the record was lost in a damaged stretch) are counted and logged.
-func (h *Head) Replay(ctx context.Context) error {
-	r := replayer{head: h, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
+//
+// covered says whether a block holds what the frame lsn had of timestamp t;
+// such samples are skipped. It may be nil.
+func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) bool) error {
+	r := replayer{head: h, covered: covered, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
 	r.committer.nowMs = h.clock.bounds().nowMs
 	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
 		if err := ctx.Err(); err != nil {
@@ -30,14 +33,14 @@ func (h *Head) Replay(ctx context.Context) error {
 		return fmt.Errorf("replay of the log: %w", err)
 	}
 	if r.newest.seen {
-		h.clock.newest, h.clock.stored = r.newest.t, true
+		h.clock.see(r.newest.t)
 	}
 	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
 	if len(rec.Lost) > 0 || r.unnamed > 0 {
 		level = h.log.Error
 	}
-	level("the log is replayed", "frames", rec.Frames, "bytes", rec.Bytes, "samples", r.samples,
+	level("the log is replayed", "frames", rec.Frames, "bytes", rec.Bytes, "samples", r.samples, "in_blocks", r.skipped,
 		"series", h.identity.count.Load(), "torn_tail_bytes", rec.TornTail, "set_aside", rec.SetAside,
 		"lost", rec.Lost, "samples_without_series", r.unnamed, "took", time.Since(r.started).Round(time.Millisecond))
 	if why := h.Notice(); why != "" {
@@ -56,6 +59,8 @@ const progressEvery = 5 * time.Second
 type replayer struct {
 	head      *Head
 	committer *committer
+	covered   func(t int64, lsn wal.LSN) bool
+	skipped   int
 	batch     record.Batch
 	samples   int
 	unnamed   int
@@ -85,6 +90,7 @@ func (r *replayer) frame(f wal.Frame) error {
 		id.restore(s.Ref, s.Labels)
 	}
 	r.head.mu.Lock()
+	id.mu.RLock() // once a frame: once a sample would be most of the work
 	for i, ref := range b.Floats.Ref {
 		x := sample{t: b.Floats.T[i], v: b.Floats.V[i]}
 		if len(b.Floats.ST) > 0 {
@@ -96,6 +102,7 @@ func (r *replayer) frame(f wal.Frame) error {
 		s := &b.Histograms[i]
 		r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
 	}
+	id.mu.RUnlock()
 	r.head.mu.Unlock()
 	for i := range b.Exemplars {
 		r.exemplar(&b.Exemplars[i])
@@ -104,8 +111,13 @@ func (r *replayer) frame(f wal.Frame) error {
 	return nil
 }
 
+// apply places one sample; the identity table is held.
 func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
-	s := r.head.identity.byRef(ref)
+	if r.covered != nil && r.covered(x.t, lsn) {
+		r.skipped++
+		return
+	}
+	s := r.head.identity.at(ref)
 	if s == nil {
 		r.unnamed++
 		return
@@ -120,6 +132,6 @@ func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
 // exemplar restores one; what the ring refuses now it refused then.
 func (r *replayer) exemplar(e *record.Exemplar) {
 	if s := r.head.identity.byRef(e.Ref); s != nil {
-		_ = r.head.exemplars.AddExemplar(s.labels, exemplar.Exemplar{Labels: e.Labels, Value: e.V, Ts: e.T, HasTs: true})
+		_ = r.head.exemplars.add(s.labels, exemplar.Exemplar{Labels: e.Labels, Value: e.V, Ts: e.T, HasTs: true})
 	}
 }

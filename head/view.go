@@ -59,6 +59,29 @@ func (v *View) has(s *Series, mint, maxt int64) bool {
 	return false
 }
 
+// Size returns how many samples of s the containers that overlap [mint, maxt]
+// hold at most, and the bytes of those that are sealed.
+func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
+	v.head.mu.RLock()
+	defer v.head.mu.RUnlock()
+	for _, c := range v.list.overlapping(mint, maxt) {
+		if c.cold != nil {
+			samples += c.cold.count(s)
+			continue
+		}
+		p := c.parts[s]
+		if p == nil {
+			continue
+		}
+		for i := range p.chunks {
+			samples += int(p.chunks[i].N)
+			bytes += len(p.chunks[i].Data)
+		}
+		samples += p.tailLen() + p.lateLen()
+	}
+	return samples, bytes
+}
+
 // postingsReader lets Prometheus's matcher resolution read the head's postings;
 // it calls none of the methods that are not here.
 type postingsReader struct {
@@ -94,6 +117,7 @@ type Reader struct {
 	chunks []chunkenc.Chunk
 	late   ooo.Buffer
 	piece  ooo.Buffer
+	out    chunkenc.Samples // what emit is given
 	chain  []uint32
 }
 
@@ -201,8 +225,8 @@ func (r *Reader) emitPiece(base []*chunkenc.Samples, until, mint, maxt int64, em
 		if i == j {
 			continue
 		}
-		trimmed := run.Slice(i, j)
-		if err := emit(&trimmed); err != nil {
+		r.out = run.Slice(i, j)
+		if err := emit(&r.out); err != nil {
 			return err
 		}
 	}

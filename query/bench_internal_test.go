@@ -18,8 +18,9 @@ func BenchmarkRead(b *testing.B) {
 	const series, n = 5000, 200
 	r := newRig(b, Options{})
 	rng := rand.New(rand.NewPCG(1, 1))
+	base := hourAgo()
 	for i := range series {
-		points := floatPoints(1_700_000_000_000, 15_000, n, 0)
+		points := floatPoints(base, 15_000, n, 0)
 		v := 0.0
 		for k := range points {
 			switch i % 4 {

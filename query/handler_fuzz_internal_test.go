@@ -18,7 +18,7 @@ import (
 func FuzzHandler(f *testing.F) {
 	r := newRig(f, Options{ExternalLabels: labels.FromStrings("region", "foo"), SampleLimit: 5000})
 	rng := rand.New(rand.NewPCG(9, 9))
-	for _, a := range randAnswers(rng, 5, 100) {
+	for _, a := range randAnswers(rng, longAgo, 5, 100) {
 		r.write(f, a.labels, a.points...)
 	}
 	h := r.srv.Config.Handler

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -26,8 +27,9 @@ import (
 func fill(t testing.TB, r *rig, series, n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
+	base := hourAgo()
 	for i := range series {
-		points := floatPoints(1_700_000_000_000, 1000, n, 0)
+		points := floatPoints(base, 1000, n, 0)
 		for k := range points {
 			points[k].v = rng.Float64()
 		}
@@ -81,7 +83,9 @@ func TestSampleLimit(t *testing.T) {
 		t.Errorf("%d series", len(got))
 	}
 	r.write(t, labels.FromStrings("__name__", "n"), point{t: 501, h: h.int()})
-	for _, queries := range [][]*prompb.Query{{n}, {m, n}} {
+	r.write(t, labels.FromStrings("__name__", "o", "i", "1"), floatPoints(1, 1, 60, 1)...)
+	r.write(t, labels.FromStrings("__name__", "o", "i", "2"), floatPoints(1, 1, 41, 1)...)
+	for _, queries := range [][]*prompb.Query{{n}, {m, n}, {everything(eq("__name__", "o"))}} {
 		resp, got := r.post(t, request1(t, nil, queries...))
 		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(got), "exceeded sample limit (100)") {
 			t.Errorf("status %d: %s", resp.StatusCode, got)
@@ -93,7 +97,7 @@ func TestSampleLimit(t *testing.T) {
 	if got := r.ask(t, modeChunks, n); len(got[0].points) != 101 {
 		t.Errorf("the limit is of SAMPLES, a stream has %d samples", len(got[0].points))
 	}
-	if got := r.metric(t, "rwsink_read_refused_total", "sample_limit"); got != 2 {
+	if got := r.metric(t, "rwsink_read_refused_total", "sample_limit"); got != 3 {
 		t.Errorf("counted %v refusals", got)
 	}
 }
@@ -336,6 +340,40 @@ func TestOversizeSeries(t *testing.T) {
 	checkPoints(t, points, want[0].points)
 	if len(frames) < 2 || r.metric(t, "rwsink_read_split_series_total", "") != 1 || !strings.Contains(r.log.String(), "split") {
 		t.Errorf("%d frames, log: %s", len(frames), r.log)
+	}
+}
+
+// TestOversizeSeriesBehindOthers: it is seen before the first byte, too.
+func TestOversizeSeriesBehindOthers(t *testing.T) {
+	for name, base := range map[string]int64{"near": hourAgo() + 1_000_000, "cold": longAgo} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Options{MaxFrameBytes: 30_000})
+			fill(t, r, 100, 1000) // about 10 KB each
+			in := request1(t, []prompb.ReadRequest_ResponseType{modeChunks, modeSamples},
+				everything(eq("i", "00001")), everything(eq("__name__", "m")))
+			ask := func() string {
+				resp, got := r.post(t, in)
+				series := decodeReply(t, resp, got, 2)
+				if len(series) != 1+100 {
+					t.Fatalf("%d series", len(series))
+				}
+				return resp.Header.Get("Content-Type")
+			}
+			if kind := ask(); !strings.Contains(kind, "streamed") {
+				t.Errorf("all fit: %s", kind)
+			}
+			long := floatPoints(base, 1000, 10_000, 0)
+			for k := range long {
+				long[k].v = math.Sqrt(float64(k))
+			}
+			r.write(t, labels.FromStrings("__name__", "m", "i", "00099"), long...)
+			if kind := ask(); kind != "application/x-protobuf" {
+				t.Errorf("one does not: %s", kind)
+			}
+			if s := r.log.String(); s != "" {
+				t.Errorf("log: %s", s)
+			}
+		})
 	}
 }
 

@@ -20,7 +20,7 @@ func TestSeriesDoNotShareMemory(t *testing.T) {
 	var want []answer
 	for i := range series {
 		ls := labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%03d", i))
-		all := floatPoints(1_700_000_000_000, 15_000, n, float64(i))
+		all := floatPoints(hourAgo(), 15_000, n, float64(i))
 		switch i % 3 {
 		case 1, 2:
 			for k := range all {
@@ -70,7 +70,7 @@ func TestSeriesDoNotShareMemory(t *testing.T) {
 func TestReadersBesideAWriter(t *testing.T) {
 	const series, rounds, readers = 50, 60, 16
 	r := newRig(t, Options{Concurrency: readers})
-	base := int64(1_700_000_000_000)
+	base := hourAgo()
 	var acked atomic.Int64 // rounds
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

@@ -136,7 +136,6 @@ func (h *handler) fail(ctx context.Context, w http.ResponseWriter, s *session, e
 // refuse answers with a status and a text.
 func (h *handler) refuse(w http.ResponseWriter, r *refusal) {
 	h.Metrics.Refused.WithLabelValues(r.reason).Inc()
-	w.Header().Del("Content-Encoding")
 	if r.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}

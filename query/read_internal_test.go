@@ -65,8 +65,7 @@ func between(all []answer, mint, maxt int64) (out []answer) {
 }
 
 // randAnswers returns series of every kind, sorted by labels.
-func randAnswers(rng *rand.Rand, series, most int) (out []answer) {
-	base := int64(1_700_000_000_000)
+func randAnswers(rng *rand.Rand, base int64, series, most int) (out []answer) {
 	for i := range series {
 		a := answer{labels: labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%03d", i))}
 		t, gauge := base, rng.IntN(4) == 0
@@ -92,10 +91,16 @@ func cloneAnswers(in []answer) (out []answer) {
 }
 
 func TestReadsAreWhatWasWritten(t *testing.T) {
+	for name, base := range map[string]int64{"near": hourAgo(), "cold": longAgo} {
+		t.Run(name, func(t *testing.T) { testReads(t, base) })
+	}
+}
+
+func testReads(t *testing.T, base int64) {
 	const seed = 21
 	rng := rand.New(rand.NewPCG(seed, seed))
 	r := newRig(t, Options{})
-	all := randAnswers(rng, 12, 300)
+	all := randAnswers(rng, base, 12, 300)
 	writeShuffled(t, r, rng, cloneAnswers(all))
 	m := eq("__name__", "m")
 	clients := map[string]func(mint, maxt int64) []answer{}

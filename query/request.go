@@ -185,6 +185,9 @@ func (r *request) negotiate(accepted []prompb.ReadRequest_ResponseType) error {
 func decodeMatchers(in []*prompb.LabelMatcher, budget *regexBudget) ([]*labels.Matcher, error) {
 	out := make([]*labels.Matcher, len(in))
 	for i, m := range in {
+		if m.Name == "" {
+			return nil, fmt.Errorf("matcher %d has no label name", i)
+		}
 		var err error
 		switch m.Type {
 		case prompb.LabelMatcher_EQ:

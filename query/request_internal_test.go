@@ -111,6 +111,7 @@ func TestBadRequests(t *testing.T) {
 		"group":             {snappy.Encode(nil, []byte{0x0b}), "decode request"},
 		"many queries":      {snappy.Encode(nil, []byte(strings.Repeat("\x0a\x00", maxQueries+1))), "1025 queries"},
 		"many matchers":     {matcher(&prompb.LabelMatcher{Name: "a", Value: "b"}, maxMatchers+1), "4097 matchers"},
+		"no label name":     {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_NEQ}, 1), "no label name"},
 		"unknown matcher":   {matcher(&prompb.LabelMatcher{Type: 4, Name: "who"}, 1), `"who" has the unknown type 4`},
 		"bad regexp":        {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "who", Value: "a(b"}, 1), `"a(b" for label "who"`},
 		"bad negative":      {matcher(&prompb.LabelMatcher{Type: prompb.LabelMatcher_NRE, Name: "who", Value: "*"}, 1), `"*" for label "who"`},

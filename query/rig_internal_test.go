@@ -39,6 +39,12 @@ const (
 	modeChunks  = prompb.ReadRequest_STREAMED_XOR_CHUNKS
 )
 
+// longAgo is where the head keeps samples by their order of arrival, hourAgo where
+// it keeps them by series. Unix milliseconds.
+const longAgo = int64(1_700_000_000_000)
+
+func hourAgo() int64 { return time.Now().Add(-time.Hour).UnixMilli() }
+
 var bothModes = []prompb.ReadRequest_ResponseType{modeSamples, modeChunks}
 
 // rig is a store with the handler before it, on a real server.

@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
+
+	"github.com/rwsink/rwsink/head"
 )
 
 // Bodies as the peers' figures were measured with: 2,000 series a request, one
@@ -36,7 +38,7 @@ func benchLabels(i int) []string {
 func benchBodies1(series int) (raw [][]byte) {
 	for from := 0; from < series; from += benchBatch {
 		req := prompb.WriteRequest{}
-		for i := from; i < from+benchBatch; i++ {
+		for i := from; i < min(from+benchBatch, series); i++ {
 			var ts prompb.TimeSeries
 			ls := benchLabels(i)
 			for j := 0; j < len(ls); j += 2 {
@@ -54,7 +56,7 @@ func benchBodies2(series int) (raw [][]byte) {
 	for from := 0; from < series; from += benchBatch {
 		table := writev2.NewSymbolTable()
 		req := writev2.Request{}
-		for i := from; i < from+benchBatch; i++ {
+		for i := from; i < min(from+benchBatch, series); i++ {
 			var ts writev2.TimeSeries
 			for _, s := range benchLabels(i) {
 				ts.LabelsRefs = append(ts.LabelsRefs, table.Symbolize(s))
@@ -196,6 +198,37 @@ func BenchmarkDecode(b *testing.B) {
 				} else {
 					scanAll2(&two, buf, true)
 				}
+			})
+		})
+	}
+}
+
+// BenchmarkFill is the way from the compressed body to a batch whose series are
+// all known.
+func BenchmarkFill(b *testing.B) {
+	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries)} {
+		v := version1 + version(i)
+		var bodies [][]byte
+		for _, body := range raw {
+			bodies = append(bodies, snappy.Encode(nil, body))
+		}
+		b.Run(v.String(), func(b *testing.B) {
+			h := newHead(b)
+			s := newScratch()
+			for _, body := range raw {
+				commitBody(b, &s.filler, h, body, v)
+			}
+			perSample(b, bodies, func(body []byte) {
+				var err error
+				if s.decoded, err = decompress(s.decoded, body, defaultDecodedBytes); err != nil {
+					b.Fatal(err)
+				}
+				batch := h.NewBatch()
+				var refused head.Refusals
+				if err := fillBody(&s.filler, h, batch, &refused, s.decoded, v); err != nil {
+					b.Fatal(err)
+				}
+				batch.Release()
 			})
 		})
 	}

@@ -2,9 +2,12 @@ package receiver
 
 import (
 	"encoding/binary"
+	"fmt"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
@@ -237,4 +240,32 @@ func mutate(r *rand.Rand, b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// checksum is what the label "sum" of a self-checking series holds.
+func checksum(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) }
+
+// selfChecking is a body of series that carry a checksum of their text, in
+// either version by turns.
+func selfChecking(writer, request, series int, now int64) ([]byte, version) {
+	table := writev2.NewSymbolTable()
+	one, two := &prompb.WriteRequest{}, &writev2.Request{}
+	for i := range series {
+		text := fmt.Sprintf("%d/%d/%d %s", writer, request, i, strings.Repeat("x", (writer*37+request*11+i*5)%300))
+		ls := []string{"__name__", "m", "sum", checksum(text), "text", text}
+		var a prompb.TimeSeries
+		var b writev2.TimeSeries
+		for j := 0; j < len(ls); j += 2 {
+			a.Labels = append(a.Labels, prompb.Label{Name: ls[j], Value: ls[j+1]})
+			b.LabelsRefs = append(b.LabelsRefs, table.Symbolize(ls[j]), table.Symbolize(ls[j+1]))
+		}
+		a.Samples = []prompb.Sample{{Timestamp: now, Value: 1}}
+		b.Samples = []writev2.Sample{{Timestamp: now, Value: 1}}
+		one.Timeseries, two.Timeseries = append(one.Timeseries, a), append(two.Timeseries, b)
+	}
+	if (writer+request)%2 == 0 {
+		return mustMarshal(one), version1
+	}
+	two.Symbols = table.Symbols()
+	return mustMarshal(two), version2
 }

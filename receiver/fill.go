@@ -52,6 +52,9 @@ func (f *filler) end() {
 	f.labels = pooled(f.labels)
 	clear(f.labels[:cap(f.labels)])
 	clear(f.exemplar.labels[:cap(f.exemplar.labels)])
+	if len(f.families) > maxPooledLen {
+		f.families = map[metaKey]struct{}{}
+	}
 	clear(f.families)
 }
 

@@ -53,6 +53,9 @@ func (f *filler) entry2(e *entry, n int) error {
 		}
 	}
 	if e.meta != (entryMeta{}) {
+		if err := count(&f.metadata, "metadata entries", maxMetadata); err != nil {
+			return err
+		}
 		f.metadata2(e, to)
 	}
 	if e.empty() {
@@ -70,7 +73,6 @@ type metaKey struct {
 // metadata2 adds the metadata of an entry. Reference 0 means none, whatever the
 // table holds there.
 func (f *filler) metadata2(e *entry, to target) {
-	f.metadata++
 	s, m := &f.scan2, e.meta
 	name := f.metricName(e, to)
 	n := uint64(len(s.symbols))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/receiver"
+	"github.com/rwsink/rwsink/wal"
 )
 
 func TestMethods(t *testing.T) {
@@ -281,6 +282,34 @@ func TestReplaying(t *testing.T) {
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d, Retry-After %q, want 503 and a time", w.Code, w.Header().Get("Retry-After"))
 	}
+}
+
+// TestSuspectClock starts again with a clock that is an hour behind what is stored.
+func TestSuspectClock(t *testing.T) {
+	dir := t.TempDir()
+	with := func(t *testing.T, clock time.Time) *server {
+		return newServer(t, func(o *head.Options, _ *receiver.Options) {
+			log, err := wal.Open(wal.Options{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = log.Close() })
+			o.Log, o.Accept.Now = log, func() time.Time { return clock }
+		})
+	}
+	t.Run("before", func(t *testing.T) {
+		expect(t, with(t, now).write2(new2().sample("m", 0, 1).request()), 204, "1 0 0")
+	})
+	t.Run("after", func(t *testing.T) {
+		s := with(t, now.Add(-time.Hour))
+		r := s.write2(new2().sample("n", -4000_000, 1).sample("m", 1, 1).request())
+		expect(t, r, 503, "0 0 0", "clock is suspect")
+		if r.header.Get("Retry-After") == "" {
+			t.Error("503 without Retry-After")
+		}
+		expect(t, s.write2(new2().sample("n", -4000_000, 1).request()), 204, "1 0 0")
+		s.expectContents(`{__name__="m"} 0 1`, `{__name__="n"} -4000000 1`)
+	})
 }
 
 // TestRefusedStatus is the operator's switch for senders that repeat 400 for ever.

@@ -18,7 +18,9 @@ const (
 
 func (v version) String() string { return [...]string{"none", "1.0", "2.0"}[v] }
 
-// The media type and the schemas that its parameter "proto" may name.
+// The media type and the schemas that its parameter "proto" may name. Other
+// types that mean protobuf, such as application/vnd.google.protobuf, belong to
+// other protocols: they are answered 415 and told what is accepted.
 const (
 	mediaType = "application/x-protobuf"
 	accepted  = mediaType + " and " + mediaType + ";proto=" + msgRequest1 + " (1.0), " + mediaType + ";proto=" + msgRequest2 + " (2.0)"

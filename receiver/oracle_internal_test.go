@@ -254,7 +254,7 @@ func newRand(t testing.TB, seed uint64) *rand.Rand {
 
 func TestScannersAgreeWithPrometheus(t *testing.T) {
 	r := newRand(t, 20)
-	for range 3000 {
+	for range 2000 {
 		body := mustMarshal(randRequest1(r))
 		checkOracle1(t, body)
 		for range 4 {

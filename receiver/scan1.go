@@ -80,8 +80,14 @@ func (s *scanner1) series(b []byte, p int) error {
 	e := &s.entry
 	e.reset()
 	from := p
-	for len(b)-p >= 2 && b[p] == tagLabel && b[p+1] < 0x80 {
+	for len(b)-p >= 3 && b[p] == tagLabel {
 		next := p + 2 + int(b[p+1])
+		if b[p+1] >= 0x80 { // a length of two bytes
+			if b[p+2] >= 0x80 {
+				break
+			}
+			next = p + 3 + (int(b[p+1])&0x7f | int(b[p+2])<<7)
+		}
 		if next > len(b) {
 			break
 		}

@@ -64,7 +64,7 @@ func newServer(t testing.TB, change func(*head.Options, *receiver.Options)) *ser
 	if s.head, err = head.New(ho); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.head.Replay(context.Background()); err != nil {
+	if err := s.head.Replay(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	ro.Head = s.head

@@ -14,9 +14,11 @@ import (
 
 // The names in a data directory.
 const (
-	lockName    = "LOCK"
-	versionName = "VERSION"
-	walName     = "wal"
+	lockName       = "LOCK"
+	versionName    = "VERSION"
+	walName        = "wal"
+	blocksName     = "blocks"
+	quarantineName = "quarantine"
 )
 
 // layoutVersion is the version of the directory's layout; VERSION holds it in

@@ -1,2 +1,26 @@
 // Package store owns the data directory and gives views of what is in it.
+//
+// In comes a path. Open locks it, checks or writes its layout version, and opens
+// the log and the head in it; Replay brings the head to where the log ends. Out
+// come the head, for whoever writes, and views, for whoever reads: series sorted
+// by labels, samples in order of time.
+//
+//	LOCK       held by the process; the operating system lets go of it
+//	VERSION    the layout of the directory, a decimal number and a newline
+//	wal/       the segments of the log
+//
+// What holds at any moment:
+//
+//   - The directory, its parents and VERSION are durable before the log is
+//     written to, so that no power cut takes away what was acknowledged.
+//   - A directory of a newer layout, or with a log but no VERSION, is refused; only
+//     LOCK is made in it.
+//   - A view holds every batch acknowledged before it was taken. It is immutable
+//     but for later samples, which it may show.
+//
+// Ownership: a Store is opened, replayed and closed by one goroutine; Ready, Head
+// and View serve any. A Reader serves one goroutine.
+//
+// Not here: what is accepted and how it is kept in memory (package head), the
+// log's bytes (package wal), protocols.
 package store

@@ -5,37 +5,78 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/metrics"
 	"github.com/rwsink/rwsink/internal/vfs"
+	"github.com/rwsink/rwsink/store/block"
 	"github.com/rwsink/rwsink/wal"
 )
 
-// Options configure a Store.
+// Options configure a Store. Zero values take the defaults given.
 type Options struct {
-	Path    string         // --storage.path
-	FS      vfs.FS         // vfs.OS
-	Sync    wal.SyncPolicy // --storage.wal-sync
-	Segment int64          // bytes of a log segment, 0 is wal's default
-	Head    head.Options   // Log is filled in here
-	Logger  *slog.Logger
-	WAL     *metrics.WAL
+	Path       string         // --storage.path
+	FS         vfs.FS         // vfs.OS: of the log; blocks are written on this one only
+	Sync       wal.SyncPolicy // --storage.wal-sync
+	Segment    int64          // bytes of a log segment, 0 is wal's default
+	LogMax     int64          // --storage.wal-max-size, 2 GiB
+	HeadMemory int64          // --storage.head-memory, 256 MiB: of cold runs together
+	MaxSize    int64          // --storage.retention.size; 0 is no limit
+	Head       head.Options   // Log is filled in here
+	Logger     *slog.Logger
+	Metrics    Metrics
 }
+
+// Metrics are those of the store and of its log; each may be nil.
+type Metrics struct {
+	Store *metrics.Store
+	WAL   *metrics.WAL
+}
+
+// Defaults of Options.
+const (
+	defaultLogMax     = 2 << 30
+	defaultHeadMemory = 256 << 20
+)
 
 // Store is an open data directory.
 type Store struct {
-	lock *dirLock
-	log  *wal.Log
-	head *head.Head
+	o      Options
+	log    *slog.Logger
+	lock   *dirLock
+	wal    *wal.Log
+	head   *head.Head
+	blocks atomic.Pointer[[]*block.Block] // by generation; replaced, never changed
+
+	// maintenance is held by whatever changes the blocks.
+	maintenance sync.Mutex
+	stop        context.CancelFunc // ends the maintenance loop
+	stopped     chan struct{}
 }
 
 // Open locks and opens the directory, creating it when it is not there. A second
 // process on it, an unknown VERSION and a read-only directory are clear errors.
+// Damaged blocks are set aside; one of a newer version is an error.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = vfs.OS{}
+	}
+	if o.LogMax == 0 {
+		o.LogMax = defaultLogMax
+	}
+	if o.HeadMemory == 0 {
+		o.HeadMemory = defaultHeadMemory
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics.Store == nil {
+		o.Metrics.Store = metrics.NewStore(nil)
 	}
 	if err := makeDir(o.FS, o.Path); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
@@ -44,36 +85,63 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(o)
-	if err != nil {
+	s := &Store{o: o, log: o.Logger, lock: lock, stop: func() {}}
+	if err := s.open(); err != nil {
 		return nil, errors.Join(err, lock.unlock())
 	}
-	s.lock = lock
 	return s, nil
 }
 
-func open(o Options) (*Store, error) {
-	if err := checkVersion(o.FS, o.Path); err != nil {
-		return nil, err
+func (s *Store) open() error {
+	if err := checkVersion(s.o.FS, s.o.Path); err != nil {
+		return err
 	}
+	list, err := s.openBlocks()
+	if err != nil {
+		return err
+	}
+	s.blocks.Store(&list)
 	log, err := wal.Open(wal.Options{
-		FS: o.FS, Dir: filepath.Join(o.Path, walName), SegmentBytes: o.Segment, Sync: o.Sync,
-		Logger: o.Logger, Metrics: o.WAL,
+		FS: s.o.FS, Dir: filepath.Join(s.o.Path, walName), SegmentBytes: s.o.Segment, Sync: s.o.Sync,
+		After: lastLSN(list), Logger: s.o.Logger, Metrics: s.o.Metrics.WAL,
 	})
 	if err != nil {
-		return nil, err
+		return errors.Join(err, s.closeBlocks())
 	}
-	o.Head.Log = log
-	h, err := head.New(o.Head)
+	s.o.Head.Log = log
+	h, err := head.New(s.o.Head)
 	if err != nil {
-		return nil, errors.Join(err, log.Close())
+		return errors.Join(err, log.Close(), s.closeBlocks())
 	}
-	return &Store{log: log, head: h}, nil
+	for _, b := range list {
+		_, maxT := b.Range()
+		h.Stored(maxT)
+	}
+	s.wal, s.head = log, h
+	s.o.Metrics.Store.Lowest = s.lowest
+	return nil
 }
 
-// Replay reads the log into the head; until it returns nil, writes answer 503 and
+// onDisk says whether the directory is on the operating system's files: blocks
+// are mapped files, which no other file system has.
+func (s *Store) onDisk() bool { return s.o.FS == vfs.FS(vfs.OS{}) }
+
+// Replay reads the log into the head, but for what the blocks hold, and starts
+// the maintenance of the blocks. Until it returns nil, writes answer 503 and
 // Ready says why. It logs its progress and ends early with ctx.
-func (s *Store) Replay(ctx context.Context) error { return s.head.Replay(ctx) }
+func (s *Store) Replay(ctx context.Context) error {
+	covered := newCoverage(*s.blocks.Load())
+	if err := s.head.Replay(ctx, covered.has); err != nil {
+		return err
+	}
+	if !s.onDisk() {
+		return nil
+	}
+	ctx, s.stop = context.WithCancel(context.Background())
+	s.stopped = make(chan struct{})
+	go s.maintain(ctx)
+	return nil
+}
 
 // Ready returns nil when writes and reads are served, or why not (one line for /-/ready).
 func (s *Store) Ready() error { return s.head.Ready() }
@@ -85,11 +153,33 @@ func (s *Store) Notice() string { return s.head.Notice() }
 func (s *Store) Head() *head.Head { return s.head }
 
 // LogBytes returns the size of the log on disk.
-func (s *Store) LogBytes() int64 { return s.log.Size() }
+func (s *Store) LogBytes() int64 { return s.wal.Size() }
 
-// Close waits for the commits under way, refuses new ones, closes the log and
-// unlocks the directory. Replay must have returned.
+// Close ends the maintenance, waits for the commits under way, refuses new
+// ones, closes the log and the blocks and unlocks the directory. Replay must
+// have returned.
 func (s *Store) Close() error {
+	s.stop()
+	if s.stopped != nil {
+		<-s.stopped
+	}
 	s.head.Close()
-	return errors.Join(s.log.Close(), s.lock.unlock())
+	return errors.Join(s.wal.Close(), s.closeBlocks(), s.lock.unlock())
+}
+
+// lowest returns the lowest timestamp that may be stored, in seconds; as
+// Prometheus does, the largest time when there is none.
+func (s *Store) lowest() float64 {
+	low, any := int64(math.MaxInt64), false
+	for _, b := range *s.blocks.Load() {
+		minT, _ := b.Range()
+		low, any = min(low, minT), true
+	}
+	for _, c := range s.head.Containers() {
+		low, any = min(low, c.Lo), true
+	}
+	if !any {
+		return float64(math.MaxInt64) / 1000
+	}
+	return float64(low) / float64(time.Second/time.Millisecond)
 }

@@ -41,8 +41,14 @@ func closeStore(t *testing.T, s *store.Store) {
 	}
 }
 
+// fataler is a test, rapid's or Go's.
+type fataler interface {
+	Helper()
+	Fatal(...any)
+}
+
 // resolve finds or creates the series {__name__="m", i="<i>"}.
-func resolve(t testing.TB, h *head.Head, i int) *head.Series {
+func resolve(t fataler, h *head.Head, i int) *head.Series {
 	t.Helper()
 	key := head.Key{Hi: 1, Lo: uint64(i)}
 	if s, _ := h.Lookup(key); s != nil {
@@ -59,7 +65,7 @@ func resolve(t testing.TB, h *head.Head, i int) *head.Series {
 }
 
 // read returns "i t bits" of all series named m.
-func read(t testing.TB, s *store.Store) []string {
+func read(t fataler, s *store.Store) []string {
 	t.Helper()
 	v := s.View()
 	defer v.Close()

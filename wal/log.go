@@ -74,8 +74,11 @@ type Log struct {
 	dirty    bool  // the active file has frames that no sync has covered
 	syncErr  error // of a sync out of turn: the next Commit fails with it
 
-	stop, stopped chan struct{} // of the background sync
+	background *background // under SyncInterval
 }
+
+// background is the goroutine that syncs now and then.
+type background struct{ stop, stopped chan struct{} }
 
 type segment struct {
 	header
@@ -283,14 +286,14 @@ func (l *Log) Sync() error {
 }
 
 func (l *Log) syncEvery(d time.Duration) {
-	defer close(l.stopped)
+	defer close(l.background.stopped)
 	t := time.NewTicker(d)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
 			_ = l.Sync() // kept in syncErr for the next Commit
-		case <-l.stop:
+		case <-l.background.stop:
 			return
 		}
 	}
@@ -349,9 +352,9 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	if l.stop != nil {
-		close(l.stop)
-		<-l.stopped
+	if b := l.background; b != nil {
+		close(b.stop)
+		<-b.stopped
 	}
 	if err := l.closeActive(); err != nil {
 		return fmt.Errorf("wal: close: %w", err)

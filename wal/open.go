@@ -43,7 +43,7 @@ func Open(o Options) (*Log, error) {
 	}
 	l.gauge()
 	if o.Sync == SyncInterval {
-		l.stop, l.stopped = make(chan struct{}), make(chan struct{})
+		l.background = &background{stop: make(chan struct{}), stopped: make(chan struct{})}
 		go l.syncEvery(o.Interval)
 	}
 	return l, nil

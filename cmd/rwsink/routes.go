@@ -16,13 +16,14 @@ POST /api/v1/write   Prometheus remote write 1.0 and 2.0
 POST /api/v1/read    Prometheus remote read, sampled or streamed
 GET  /metrics        metrics of this process
 GET  /-/healthy      200 while the process serves
-GET  /-/ready        200 when writes and reads are taken, else 503 and why
+GET  /-/ready        200 when writes and reads are taken, else 503 and why; a suspect clock is told
 `
 
 // routes are the handlers by path.
 type routes struct {
 	write, read http.Handler
-	ready       func() error // nil, or why not
+	ready       func() error  // nil, or why not
+	notice      func() string // what to know although it is ready, or nothing
 	registry    *prometheus.Registry
 }
 
@@ -42,7 +43,11 @@ func (r routes) mux() http.Handler {
 			text(w, http.StatusServiceUnavailable, fmt.Sprintf("rwsink is not ready: %v\n", err))
 			return
 		}
-		text(w, http.StatusOK, "rwsink is ready.\n")
+		body := "rwsink is ready.\n"
+		if n := r.notice(); n != "" {
+			body += n + "\n"
+		}
+		text(w, http.StatusOK, body)
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		text(w, http.StatusOK, endpoints)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -70,15 +71,20 @@ func serve(c *config, logger *slog.Logger) error {
 // runActors starts what runs and returns when all of it has ended, nil after a signal.
 func runActors(c *config, st *store.Store, listeners []net.Listener, registry *prometheus.Registry, logger *slog.Logger) error {
 	var g runner.Group
-	{ // Signals. After the first, the next one ends the process: its handler is gone.
-		execute, interrupt := runner.SignalHandler(context.Background(), os.Interrupt, syscall.SIGTERM)
+	{ // Signals, caught before the first request is. After the first, the next one ends the process: its handler is gone.
+		signals, ended := make(chan os.Signal, 1), make(chan struct{})
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		g.Add(func() error {
-			err := execute()
-			if errors.Is(err, runner.ErrSignal) {
+			defer signal.Stop(signals)
+			select {
+			case s := <-signals:
+				err := &runner.SignalError{Signal: s}
 				logger.Info("Stopping", "reason", err)
+				return err
+			case <-ended:
+				return nil
 			}
-			return err
-		}, interrupt)
+		}, func(error) { close(ended) })
 	}
 	{ // HTTP.
 		server := &http.Server{
@@ -173,8 +179,8 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 			Logger:  logger.With("component", "head"),
 			Metrics: metrics.NewHead(reg),
 		},
-		Logger: logger.With("component", "store"),
-		WAL:    metrics.NewWAL(reg),
+		Logger:  logger.With("component", "store"),
+		Metrics: store.Metrics{Store: metrics.NewStore(reg), WAL: metrics.NewWAL(reg)},
 	})
 }
 
@@ -201,6 +207,7 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 			Metrics:        metrics.NewQuery(registry),
 		}),
 		ready:    st.Ready,
+		notice:   st.Notice,
 		registry: registry,
 	}.mux()
 }

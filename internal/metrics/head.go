@@ -17,7 +17,6 @@ type Head struct {
 	Chunks       prometheus.Gauge
 	Containers   prometheus.Gauge
 	ClockSuspect prometheus.Gauge
-	MinTime      prometheus.Gauge // library name: what Thanos reads
 
 	Groups        prometheus.Counter
 	GroupFailures prometheus.Counter
@@ -52,7 +51,6 @@ func NewHead(reg prometheus.Registerer) *Head {
 		Chunks:        gauge("rwsink_head_chunks", "Sealed chunks in the head."),
 		Containers:    gauge("rwsink_head_containers", "Time ranges that the head holds."),
 		ClockSuspect:  gauge("rwsink_clock_suspect", "1 while the receiver's clock is suspect."),
-		MinTime:       gauge("prometheus_tsdb_lowest_timestamp_seconds", "Lowest timestamp that may be stored."),
 		Groups:        counter("rwsink_head_groups_total", "Groups of batches committed."),
 		GroupFailures: counter("rwsink_head_group_failures_total", "Groups of batches of which nothing was stored, since the log refused them."),
 		Merges:        counter("rwsink_head_merges_total", "Merges of late samples into chunks."),

@@ -23,7 +23,8 @@ var floors = map[string]row{
 	"receiver": {3, []string{"head", "internal/metrics"}},
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},
 
-	"store": {2, []string{"chunkenc", "head", "internal/metrics", "internal/vfs", "wal"}},
+	"store":       {2, []string{"chunkenc", "head", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
+	"store/block": {0, []string{"chunkenc", "internal/vfs"}},
 
 	"head": {1, []string{"chunkenc", "internal/metrics", "ooo", "wal", "wal/record"}},
 

@@ -1,0 +1,311 @@
+package block
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/index"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
+)
+
+// Block is an open block. Immutable but for its references.
+type Block struct {
+	dir    string
+	info   Info
+	meta   tsdb.BlockMeta
+	index  *index.Reader
+	chunks *chunks.Reader
+	size   int64
+	refs   atomic.Int64 // 1 for the store, 1 for each reader
+	fault  atomic.Pointer[vfs.CorruptError]
+}
+
+// Open opens the block in dir. The error is a *vfs.CorruptError where the block is
+// damaged, a *NewerError where it is of a newer version.
+func Open(dir string) (*Block, error) {
+	info, err := readInfo(dir)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := readMeta(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &Block{dir: dir, info: info, meta: meta}
+	indexPath := filepath.Join(dir, indexName)
+	if b.index, err = index.NewFileReader(indexPath, index.DecodePostingsRaw); err != nil {
+		return nil, damaged(indexPath, 0, err)
+	}
+	chunksPath := filepath.Join(dir, chunksName)
+	if b.chunks, err = chunks.NewDirReader(chunksPath, entryPool{}); err != nil {
+		return nil, errors.Join(damaged(chunksPath, 0, err), b.index.Close())
+	}
+	for _, f := range info.Files {
+		b.size += f.Size
+	}
+	b.refs.Store(1)
+	return b, nil
+}
+
+// Dir returns the block's directory.
+func (b *Block) Dir() string { return b.dir }
+
+// Name returns the block's ULID.
+func (b *Block) Name() string { return filepath.Base(b.dir) }
+
+// Info returns rwsink.json.
+func (b *Block) Info() Info { return b.info }
+
+// Meta returns meta.json.
+func (b *Block) Meta() tsdb.BlockMeta { return b.meta }
+
+// Range returns the first and last timestamp, Unix milliseconds.
+func (b *Block) Range() (minT, maxT int64) {
+	if b.meta.MaxTime == math.MaxInt64 {
+		return b.meta.MinTime, b.meta.MaxTime
+	}
+	return b.meta.MinTime, b.meta.MaxTime - 1
+}
+
+// Size returns the bytes of the files.
+func (b *Block) Size() int64 { return b.size }
+
+// Fault returns what a reader found damaged, or nil.
+func (b *Block) Fault() *vfs.CorruptError { return b.fault.Load() }
+
+// Acquire takes a reference; false when the block is closed already.
+func (b *Block) Acquire() bool {
+	for {
+		n := b.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if b.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Release gives a reference back; the last one closes the files.
+func (b *Block) Release() {
+	if b.refs.Add(-1) == 0 {
+		_ = b.index.Close()
+		_ = b.chunks.Close()
+	}
+}
+
+// Series is a series of a block.
+type Series struct {
+	Labels labels.Labels
+	Ref    storage.SeriesRef
+}
+
+// Select returns the series that match all matchers, in no order. A matcher on
+// a label that a series does not have sees an empty value.
+func (b *Block) Select(ctx context.Context, ms ...*labels.Matcher) ([]Series, error) {
+	p, err := tsdb.PostingsForMatchers(ctx, b.index, ms...)
+	if err != nil {
+		return nil, b.corrupt(indexName, err)
+	}
+	return b.expand(ctx, p)
+}
+
+// All returns every series, sorted by labels.
+func (b *Block) All(ctx context.Context) ([]Series, error) {
+	name, value := index.AllPostingsKey()
+	p, err := b.index.Postings(ctx, name, value)
+	if err != nil {
+		return nil, b.corrupt(indexName, err)
+	}
+	return b.expand(ctx, p)
+}
+
+func (b *Block) expand(ctx context.Context, p index.Postings) ([]Series, error) {
+	var out []Series
+	var builder labels.ScratchBuilder
+	for p.Next() {
+		if len(out)%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := b.index.Series(p.At(), &builder, nil); err != nil {
+			return nil, b.corrupt(indexName, err)
+		}
+		out = append(out, Series{builder.Labels(), p.At()})
+	}
+	if err := p.Err(); err != nil {
+		return nil, b.corrupt(indexName, err)
+	}
+	return out, nil
+}
+
+// corrupt keeps and returns what is wrong with a file of the block; a
+// cancelled read is nothing wrong with it.
+func (b *Block) corrupt(name string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	fault := damaged(filepath.Join(b.dir, name), 0, err)
+	b.fault.CompareAndSwap(nil, fault)
+	return fault
+}
+
+// Reader reads the samples of a block's series. It holds scratch memory and
+// serves one goroutine, which must hold a reference to the block.
+type Reader struct {
+	block   *Block
+	builder labels.ScratchBuilder
+	metas   []chunks.Meta
+	dec     chunkenc.Decoder
+	samples chunkenc.Samples
+	columns map[uint64]*chunkenc.TimeColumn
+}
+
+// maxColumns bounds the time columns that a reader keeps at hand.
+const maxColumns = 64
+
+// NewReader returns a reader of the block.
+func (b *Block) NewReader() *Reader { return &Reader{block: b} }
+
+// Chunks returns the chunks of a series that overlap [lo, hi]; they are valid
+// until the next call, their data as long as the block is held.
+func (r *Reader) Chunks(ref storage.SeriesRef, lo, hi int64) ([]chunkenc.Chunk, error) {
+	r.metas = r.metas[:0]
+	if err := r.block.index.Series(ref, &r.builder, &r.metas); err != nil {
+		return nil, r.block.corrupt(indexName, err)
+	}
+	var out []chunkenc.Chunk
+	for _, m := range r.metas {
+		if !m.OverlapsClosedInterval(lo, hi) {
+			continue
+		}
+		c, err := r.chunk(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// chunk opens one chunk and the time column that it names.
+func (r *Reader) chunk(m chunks.Meta) (chunkenc.Chunk, error) {
+	data, err := r.entry(m.Ref)
+	if err != nil {
+		return chunkenc.Chunk{}, err
+	}
+	c, err := chunkenc.Open(data)
+	if err != nil {
+		return c, r.fault(m.Ref, err)
+	}
+	c.MinT, c.MaxT = m.MinTime, m.MaxTime
+	if ref, ok := chunkenc.TimeRef(data); ok {
+		if c.Times, err = r.column(ref); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// column returns the shared time column at ref.
+func (r *Reader) column(ref uint64) (*chunkenc.TimeColumn, error) {
+	if col := r.columns[ref]; col != nil {
+		return col, nil
+	}
+	data, err := r.entry(chunks.ChunkRef(ref))
+	if err != nil {
+		return nil, err
+	}
+	if r.columns == nil || len(r.columns) >= maxColumns {
+		r.columns = map[uint64]*chunkenc.TimeColumn{}
+	}
+	col := &chunkenc.TimeColumn{Data: data}
+	r.columns[ref] = col
+	return col, nil
+}
+
+// entry returns the bytes of a segment's entry, its checksum verified.
+func (r *Reader) entry(ref chunks.ChunkRef) ([]byte, error) {
+	c, _, err := r.block.chunks.ChunkOrIterable(chunks.Meta{Ref: ref})
+	if err != nil {
+		return nil, r.fault(ref, err)
+	}
+	return c.Bytes(), nil
+}
+
+// fault names the place of a chunk that is not as it should be.
+func (r *Reader) fault(ref chunks.ChunkRef, err error) error {
+	segment, offset := chunks.BlockChunkRef(ref).Unpack()
+	name := filepath.Join(r.block.dir, chunksName, fmt.Sprintf("%06d", segment+1))
+	fault := damaged(name, int64(offset), err)
+	r.block.fault.CompareAndSwap(nil, fault)
+	return fault
+}
+
+// Read calls emit with the samples of a series in [lo, hi] in order of time.
+// A run is borrowed until emit returns; histogram objects are the caller's.
+func (r *Reader) Read(ref storage.SeriesRef, lo, hi int64, emit func(*chunkenc.Samples) error) error {
+	list, err := r.Chunks(ref, lo, hi)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		r.samples.Reset(list[i].Kind())
+		if err := r.dec.DecodeRange(&r.samples, &list[i], lo, hi); err != nil {
+			return r.block.corrupt(chunksName, err)
+		}
+		if r.samples.Len() == 0 {
+			continue
+		}
+		if err := emit(&r.samples); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entryPool hands out entries as they stand in the segments.
+type entryPool struct{}
+
+// Get is part of Prometheus's chunk pool.
+func (entryPool) Get(e promenc.Encoding, b []byte) (promenc.Chunk, error) {
+	return entry{enc: chunkenc.Encoding(e), data: b}, nil
+}
+
+// Put is part of Prometheus's chunk pool.
+func (entryPool) Put(promenc.Chunk) error { return nil }
+
+// List returns the directories in parent that are blocks by name, sorted, and
+// those that a process left unfinished.
+func List(parent string) (blocks, unfinished []string, err error) {
+	names, err := os.ReadDir(parent)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, d := range names {
+		dir := filepath.Join(parent, d.Name())
+		switch {
+		case !d.IsDir():
+		case strings.HasSuffix(d.Name(), TmpSuffix):
+			unfinished = append(unfinished, dir)
+		case len(d.Name()) == ulidLen:
+			blocks = append(blocks, dir)
+		}
+	}
+	return blocks, unfinished, nil
+}
+
+// ulidLen is the length of a ULID as text.
+const ulidLen = 26

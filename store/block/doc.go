@@ -1,0 +1,28 @@
+// Package block is one block on disk: the samples of one range of time, its
+// index included, in one directory that is written once and never changed.
+//
+//	<ULID>/
+//	  rwsink.json     what rwsink must know of it (Info): magic, version,
+//	                  generation, log ranges, encodings, files and their sizes
+//	  meta.json       Prometheus's block meta
+//	  index           Prometheus's index
+//	  chunks/000001   Prometheus's chunk segments; the entries are package
+//	                  chunkenc's chunks and shared time columns
+//	  tombstones      Prometheus's tombstones
+//
+// In: series sorted by labels with their sealed chunks (Writer). Out: series
+// by matchers, and their samples (Block, Reader). docs/format/block.md has the
+// bytes.
+//
+// A Writer works in <ULID>.tmp. Commit syncs every file and directory, renames,
+// and syncs the parent: a block is whole or it is not there, and a directory
+// that ends in .tmp is garbage of a process that was killed.
+//
+// A Block is immutable and reference-counted. Whoever reads holds a reference;
+// when the store removes a block its files are unlinked at once and its
+// mappings closed with the last reference. A file that does not hold what it
+// should is a *vfs.CorruptError with path and place.
+//
+// Not here: which blocks there are, when they are written, merged and removed
+// (package store), and how samples of one timestamp rank (package ooo).
+package block

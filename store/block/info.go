@@ -1,0 +1,139 @@
+package block
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/rwsink/rwsink/internal/vfs"
+)
+
+// The names in a block's directory.
+const (
+	infoName       = "rwsink.json"
+	metaName       = "meta.json"
+	indexName      = "index"
+	chunksName     = "chunks"
+	tombstonesName = "tombstones"
+)
+
+// TmpSuffix ends the name of a block that is being written.
+const TmpSuffix = ".tmp"
+
+const (
+	infoMagic   = "rwsink-block"
+	infoVersion = 1
+)
+
+// Generation ranks sources of one timestamp: the higher class, then the higher
+// LSN, came later.
+type Generation struct {
+	Class uint8  `json:"class"` // 0 filled, 1 written
+	LSN   uint64 `json:"lsn"`
+}
+
+// Less says whether g came before o.
+func (g Generation) Less(o Generation) bool {
+	if g.Class != o.Class {
+		return g.Class < o.Class
+	}
+	return g.LSN < o.LSN
+}
+
+// LogRange says that the block holds whatever the frames after From, up to and
+// including To, held of [MinT, MaxT] (Unix milliseconds, both included).
+type LogRange struct {
+	MinT int64  `json:"minTime"`
+	MaxT int64  `json:"maxTime"`
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// Info is rwsink.json.
+type Info struct {
+	Magic      string     `json:"magic"`
+	Version    int        `json:"version"`
+	Generation Generation `json:"generation"`
+	Logs       []LogRange `json:"logs"`
+	Encodings  []string   `json:"encodings"`
+	Files      []FileInfo `json:"files"`
+	Parents    []string   `json:"parents,omitempty"` // the blocks that it was merged of, and takes the place of
+}
+
+// FileInfo is a file of the block, its name relative to the block's directory.
+type FileInfo struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
+// damaged says what of a block's file is not as it should be; offset is 0 where there is no place.
+func damaged(path string, offset int64, err error) *vfs.CorruptError {
+	return &vfs.CorruptError{Path: path, Offset: offset, Err: err}
+}
+
+// NewerError says that a block was written by a newer rwsink. It is not damaged.
+type NewerError struct {
+	Path    string
+	Version int
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("block file %s has version %d, this rwsink knows %d: use a newer rwsink", e.Path, e.Version, infoVersion)
+}
+
+// readInfo reads rwsink.json and checks it against the files that are there.
+func readInfo(dir string) (Info, error) {
+	var info Info
+	path := filepath.Join(dir, infoName)
+	if err := readJSON(path, &info); err != nil {
+		return info, err
+	}
+	if info.Magic != infoMagic {
+		return info, damaged(path, 0, fmt.Errorf("magic %q, want %q", info.Magic, infoMagic))
+	}
+	if info.Version > infoVersion {
+		return info, &NewerError{path, info.Version}
+	}
+	if info.Version != infoVersion {
+		return info, damaged(path, 0, fmt.Errorf("version %d, want %d", info.Version, infoVersion))
+	}
+	for _, f := range info.Files {
+		name := filepath.Join(dir, f.Name)
+		st, err := os.Stat(name)
+		if err != nil {
+			return info, damaged(name, 0, err)
+		}
+		if st.Size() != f.Size {
+			return info, damaged(name, 0, fmt.Errorf("%d bytes, want %d", st.Size(), f.Size))
+		}
+	}
+	return info, nil
+}
+
+// readMeta reads meta.json.
+func readMeta(dir string) (tsdb.BlockMeta, error) {
+	var meta tsdb.BlockMeta
+	path := filepath.Join(dir, metaName)
+	if err := readJSON(path, &meta); err != nil {
+		return meta, err
+	}
+	if meta.Version != 1 || meta.MinTime > meta.MaxTime || meta.ULID.String() != filepath.Base(dir) {
+		return meta, damaged(path, 0, fmt.Errorf("version %d, range [%d, %d), ULID %s: not the meta of this block",
+			meta.Version, meta.MinTime, meta.MaxTime, meta.ULID))
+	}
+	return meta, nil
+}
+
+func readJSON(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return damaged(path, 0, err)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return damaged(path, 0, err)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package block
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+
+	"github.com/rwsink/rwsink/chunkenc"
+)
+
+// segmentBytes is the size of a chunk segment: it is allocated at once and cut when closed.
+const segmentBytes = 32 << 20
+
+// Writer writes one block. Not safe for concurrent use.
+type Writer struct {
+	parent, tmp string
+	id          ulid.ULID
+	chunks      *chunks.Writer
+	columns     columnWindow
+	dec         chunkenc.Decoder
+	series      []seriesEntry
+	symbols     map[string]struct{}
+	encodings   map[chunkenc.Encoding]bool
+	stats       tsdb.BlockStats
+	minT, maxT  int64
+	col, data   []byte // scratch
+}
+
+// seriesEntry is what the index will say of a series.
+type seriesEntry struct {
+	labels labels.Labels
+	chunks []chunkEntry
+}
+
+type chunkEntry struct {
+	ref        chunks.ChunkRef
+	minT, maxT int64
+}
+
+// Create begins a block in the directory parent.
+func Create(parent string) (*Writer, error) {
+	id, err := ulid.New(ulid.Timestamp(time.Now()), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	tmp := filepath.Join(parent, id.String()+TmpSuffix)
+	if err := os.Mkdir(tmp, 0o777); err != nil {
+		return nil, fmt.Errorf("begin a block: %w", err)
+	}
+	w, err := chunks.NewWriter(filepath.Join(tmp, chunksName), chunks.WithSegmentSize(segmentBytes))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("begin a block: %w", err), os.RemoveAll(tmp))
+	}
+	return &Writer{
+		parent: parent, tmp: tmp, id: id, chunks: w,
+		symbols: map[string]struct{}{"": {}}, encodings: map[chunkenc.Encoding]bool{},
+		minT: math.MaxInt64, maxT: math.MinInt64,
+	}, nil
+}
+
+// AddSeries writes the chunks of a series, ascending and disjoint. Series come
+// sorted by labels. Neither is kept.
+func (w *Writer) AddSeries(ls labels.Labels, list []chunkenc.Chunk) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if n := len(w.series); n > 0 && labels.Compare(w.series[n-1].labels, ls) >= 0 {
+		return fmt.Errorf("write block: series %s is not after %s", ls, w.series[n-1].labels)
+	}
+	entry := seriesEntry{labels: ls, chunks: make([]chunkEntry, len(list))}
+	for i := range list {
+		ref, err := w.addChunk(&list[i])
+		if err != nil {
+			return fmt.Errorf("write block: series %s: %w", ls, err)
+		}
+		entry.chunks[i] = chunkEntry{ref, list[i].MinT, list[i].MaxT}
+		w.stats.NumSamples += uint64(list[i].N)
+	}
+	w.minT = min(w.minT, list[0].MinT)
+	w.maxT = max(w.maxT, list[len(list)-1].MaxT)
+	w.stats.NumChunks += uint64(len(list))
+	w.stats.NumSeries++
+	ls.Range(func(l labels.Label) {
+		w.symbols[l.Name] = struct{}{}
+		w.symbols[l.Value] = struct{}{}
+	})
+	w.series = append(w.series, entry)
+	return nil
+}
+
+// addChunk writes one chunk, its time column shared when another chunk within
+// the window had the same: the first keeps it inside, the second and all later
+// ones name an entry of their own.
+func (w *Writer) addChunk(c *chunkenc.Chunk) (chunks.ChunkRef, error) {
+	w.encodings[c.Enc] = true
+	column, shared, ok := []byte(nil), []byte(nil), false
+	if c.Times != nil {
+		column, shared, ok = c.Times.Data, append(w.data[:0], c.Data...), true
+	} else {
+		var err error
+		if column, shared, ok, err = w.dec.Share(w.col[:0], w.data[:0], c); err != nil {
+			return 0, err
+		}
+		w.col = column
+	}
+	if !ok {
+		return w.writeEntry(c.Enc, c.Data)
+	}
+	w.data = shared
+	state := w.columns.look(column)
+	if state.ref == 0 && !state.seen && c.Times == nil {
+		return w.writeEntry(c.Enc, c.Data)
+	}
+	if state.ref == 0 {
+		ref, err := w.writeEntry(chunkenc.EncTime, column)
+		if err != nil {
+			return 0, err
+		}
+		w.encodings[chunkenc.EncTime] = true
+		state.ref = uint64(ref)
+		w.columns.set(column, state)
+	}
+	chunkenc.SetTimeRef(shared, state.ref)
+	return w.writeEntry(c.Enc, shared)
+}
+
+func (w *Writer) writeEntry(enc chunkenc.Encoding, data []byte) (chunks.ChunkRef, error) {
+	list := []chunks.Meta{{Chunk: entry{enc: enc, data: data}}}
+	if err := w.chunks.WriteChunks(list...); err != nil {
+		return 0, err
+	}
+	return list[0].Ref, nil
+}
+
+// Samples returns how many samples were added.
+func (w *Writer) Samples() uint64 { return w.stats.NumSamples }
+
+// CommitInfo is what a block's writer knows of it beside its series.
+type CommitInfo struct {
+	Generation Generation
+	Logs       []LogRange
+	Level      int         // 1 for a flush, one more for each merge
+	Sources    []ulid.ULID // the flushed blocks that a merge goes back to
+	Parents    []string    // the blocks that a merge takes the place of
+}
+
+// Commit makes the block durable and returns its directory. After an error
+// nothing of it is left. A block without samples is aborted: the directory is "".
+func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err error) {
+	if w.stats.NumSamples == 0 {
+		return "", w.Abort()
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write block %s: %w", w.id, err), os.RemoveAll(w.tmp))
+		}
+	}()
+	if err := w.chunks.Close(); err != nil {
+		return "", err
+	}
+	if err := w.writeIndex(ctx); err != nil {
+		return "", err
+	}
+	if err := w.writeMeta(ci); err != nil {
+		return "", err
+	}
+	if _, err := tombstones.WriteFile(promslog.NewNopLogger(), w.tmp, tombstones.NewMemTombstones()); err != nil {
+		return "", err
+	}
+	if err := w.writeInfo(ci); err != nil {
+		return "", err
+	}
+	dir = filepath.Join(w.parent, w.id.String())
+	if err := publish(w.tmp, dir); err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// Abort removes what was written.
+func (w *Writer) Abort() error {
+	return errors.Join(w.chunks.Close(), os.RemoveAll(w.tmp))
+}
+
+func (w *Writer) writeIndex(ctx context.Context) error {
+	iw, err := index.NewWriter(ctx, filepath.Join(w.tmp, indexName))
+	if err != nil {
+		return err
+	}
+	symbols := make([]string, 0, len(w.symbols))
+	for s := range w.symbols {
+		symbols = append(symbols, s)
+	}
+	slices.Sort(symbols)
+	for _, s := range symbols {
+		if err := iw.AddSymbol(s); err != nil {
+			return errors.Join(err, iw.Close())
+		}
+	}
+	var metas []chunks.Meta
+	for i := range w.series {
+		metas = metas[:0]
+		for _, c := range w.series[i].chunks {
+			metas = append(metas, chunks.Meta{Ref: c.ref, MinTime: c.minT, MaxTime: c.maxT})
+		}
+		if err := iw.AddSeries(storage.SeriesRef(i+1), w.series[i].labels, metas...); err != nil {
+			return errors.Join(err, iw.Close())
+		}
+	}
+	return iw.Close()
+}
+
+func (w *Writer) writeMeta(ci CommitInfo) error {
+	end := w.maxT
+	if end < math.MaxInt64 {
+		end++ // Prometheus's end is not included
+	}
+	meta := tsdb.BlockMeta{
+		ULID: w.id, MinTime: w.minT, MaxTime: end, Version: 1, Stats: w.stats,
+		Compaction: tsdb.BlockMetaCompaction{Level: ci.Level, Sources: append([]ulid.ULID{w.id}, ci.Sources...)},
+	}
+	if len(ci.Sources) > 0 {
+		meta.Compaction.Sources = ci.Sources
+	}
+	return writeJSON(filepath.Join(w.tmp, metaName), meta)
+}
+
+func (w *Writer) writeInfo(ci CommitInfo) error {
+	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs, Parents: ci.Parents}
+	for e := range w.encodings {
+		info.Encodings = append(info.Encodings, e.String())
+	}
+	slices.Sort(info.Encodings)
+	err := filepath.WalkDir(w.tmp, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == tombstonesName {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(w.tmp, path)
+		info.Files = append(info.Files, FileInfo{name, st.Size()})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(w.tmp, infoName), info)
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// publish makes a finished directory durable under its name.
+func publish(tmp, dir string) error {
+	for _, d := range []string{filepath.Join(tmp, chunksName), tmp} {
+		if err := SyncDir(d); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(tmp, dir); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(dir))
+}
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,200 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/rwsink/rwsink/store/block"
+)
+
+const (
+	// overlapMost is how many blocks may overlap before they are merged.
+	overlapMost = 4
+	// overlapShare is the part of the largest at which the small ones are merged into it.
+	overlapShare = 0.20
+	// settleAfter is how long after the newest of them overlapping blocks are merged in any case.
+	settleAfter = time.Hour
+	// levelFactor is how many times longer the ranges of the next level are; levels is how many there are above a flush.
+	levelFactor, levels = 3, 4
+	// mostOfRetention bounds the longest range: retention removes whole blocks.
+	mostOfRetention = 10
+)
+
+// compact merges what the plan says, one merge after another. With all set,
+// whatever overlaps is merged at once. Called with maintenance held.
+func (s *Store) compact(ctx context.Context, all bool) error {
+	// Each merge leaves fewer blocks than there were.
+	for range 1 + len(*s.blocks.Load()) {
+		group := s.plan(all)
+		if len(group) < 2 {
+			return nil
+		}
+		if err := s.merge(ctx, group); err != nil {
+			s.o.Metrics.Store.CompactionFailures.Inc()
+			return fmt.Errorf("merge %d blocks: %w", len(group), err)
+		}
+	}
+	return nil
+}
+
+// plan chooses the blocks to merge next, sorted by generation, or none:
+//
+//  1. blocks that overlap each other, directly or through others, when there
+//     are overlapMost of them, when the small ones together hold overlapShare of
+//     the largest, or when the newest has settled. A whole group is taken, so
+//     that no block outside it can stand between two of them in generation;
+//  2. blocks that fill an aligned range of a higher level that is over.
+func (s *Store) plan(all bool) []*block.Block {
+	list := slices.Clone(*s.blocks.Load())
+	slices.SortFunc(list, func(a, b *block.Block) int {
+		minA, _ := a.Range()
+		minB, _ := b.Range()
+		return cmp.Compare(minA, minB)
+	})
+	for _, group := range overlapping(list) {
+		if len(group) > 1 && (all || s.worth(group)) {
+			slices.SortFunc(group, byGeneration)
+			return group
+		}
+	}
+	return s.planLevel(list)
+}
+
+// overlapping groups blocks, sorted by their begin, into those that overlap.
+func overlapping(list []*block.Block) (groups [][]*block.Block) {
+	var end int64
+	for i, b := range list {
+		minT, maxT := b.Range()
+		if i == 0 || minT > end {
+			groups, end = append(groups, nil), maxT
+		}
+		last := len(groups) - 1
+		groups[last] = append(groups[last], b)
+		end = max(end, maxT)
+	}
+	return groups
+}
+
+// worth says whether an overlapping group is to be merged now.
+func (s *Store) worth(group []*block.Block) bool {
+	if len(group) >= overlapMost {
+		return true
+	}
+	var total, largest int64
+	var newest time.Time
+	for _, b := range group {
+		total += b.Size()
+		largest = max(largest, b.Size())
+		if at := ulid.Time(b.Meta().ULID.Time()); at.After(newest) {
+			newest = at
+		}
+	}
+	now, _ := s.head.Now()
+	return float64(total-largest) >= overlapShare*float64(largest) || now.Sub(newest) > settleAfter
+}
+
+// planLevel chooses blocks, which do not overlap, for an aligned range of the
+// lowest level that at least two of them lie within, once the range is over.
+func (s *Store) planLevel(list []*block.Block) []*block.Block {
+	now, _ := s.head.Now()
+	length := s.blockMs()
+	for range levels {
+		length *= levelFactor
+		if keep := s.o.Head.Accept.Retention; keep > 0 && length > keep.Milliseconds()/mostOfRetention {
+			return nil
+		}
+		for i := 0; i < len(list); {
+			minT, _ := list[i].Range()
+			begin := floor(minT, length)
+			j := i
+			for j < len(list) && within(list[j], begin, length) {
+				j++
+			}
+			// Half a block of grace: what is flushed late belongs in.
+			if j-i > 1 && begin+length+s.blockMs() < now.UnixMilli() && !s.headWithin(begin, length) {
+				group := slices.Clone(list[i:j])
+				slices.SortFunc(group, byGeneration)
+				return group
+			}
+			i = max(j, i+1)
+		}
+	}
+	return nil
+}
+
+// within says whether a block lies in [begin, begin+length).
+func within(b *block.Block, begin, length int64) bool {
+	minT, maxT := b.Range()
+	return minT >= begin && maxT-begin < length && maxT >= begin
+}
+
+// headWithin says whether the head still holds some of [begin, begin+length).
+func (s *Store) headWithin(begin, length int64) bool {
+	for _, c := range s.head.Containers() {
+		if c.Lo < begin+length && c.Hi >= begin {
+			return true
+		}
+	}
+	return false
+}
+
+// floor returns the begin of the aligned range of that length which t lies in.
+func floor(t, length int64) int64 {
+	mod := t % length
+	if mod < 0 {
+		mod += length
+	}
+	return t - mod
+}
+
+// merge makes one block of a group, sorted by generation, and puts it in their place.
+func (s *Store) merge(ctx context.Context, group []*block.Block) error {
+	started := time.Now()
+	w, err := block.Create(filepath.Join(s.o.Path, blocksName))
+	if err != nil {
+		return err
+	}
+	m := newMerger(s.o.Head, group)
+	if err := m.run(ctx, w); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	dir, err := w.Commit(ctx, mergedInfo(group))
+	if err != nil {
+		return err
+	}
+	b, err := block.Open(dir)
+	if err != nil {
+		return err
+	}
+	s.written(b)
+	s.o.Metrics.Store.CompactionSeconds.Observe(time.Since(started).Seconds())
+	s.log.Info("merged", "blocks", len(group), "into", b.Name(), "samples", b.Meta().Stats.NumSamples,
+		"bytes", b.Size(), "copied_chunks", m.copied, "sealed_chunks", m.sealed, "took", time.Since(started).Round(time.Millisecond))
+	return s.replace(group, b)
+}
+
+// mergedInfo is what is known of a merge before its samples: the highest
+// generation and all log ranges.
+func mergedInfo(group []*block.Block) block.CommitInfo {
+	var ci block.CommitInfo
+	for _, b := range group {
+		info, meta := b.Info(), b.Meta()
+		if ci.Generation.Less(info.Generation) {
+			ci.Generation = info.Generation
+		}
+		ci.Logs = append(ci.Logs, info.Logs...)
+		ci.Level = max(ci.Level, meta.Compaction.Level+1)
+		ci.Sources = append(ci.Sources, meta.Compaction.Sources...)
+		ci.Parents = append(ci.Parents, b.Name())
+	}
+	slices.SortFunc(ci.Sources, ulid.ULID.Compare)
+	ci.Sources = slices.Compact(ci.Sources)
+	return ci
+}

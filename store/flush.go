@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/store/block"
+	"github.com/rwsink/rwsink/wal"
+)
+
+// Flush makes blocks of everything in the head and merges what overlaps; it
+// returns when done. It works while the clock is suspect, too.
+func (s *Store) Flush(ctx context.Context) error {
+	s.maintenance.Lock()
+	defer s.maintenance.Unlock()
+	all := func(head.ContainerInfo) bool { return true }
+	if err := s.flush(ctx, all); err != nil {
+		return err
+	}
+	return s.compact(ctx, true)
+}
+
+// flush freezes the containers that pick chooses and makes a block of every
+// frozen one, in order of LSN, so that of one timestamp the older is always
+// published first. Called with maintenance held.
+func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) error {
+	frozen, err := s.head.Freeze(ctx, pick)
+	if err != nil || len(frozen) == 0 {
+		return err
+	}
+	// What a block covers must not be in the log only as far as it was written.
+	if err := s.wal.Sync(); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	for _, f := range frozen {
+		if err := s.flushOne(ctx, f); err != nil {
+			s.o.Metrics.Store.FlushFailures.Inc()
+			return fmt.Errorf("flush: %w", err)
+		}
+	}
+	return s.cutLog(ctx)
+}
+
+// flushOne makes a block of one frozen container. Whoever takes a view reads
+// the head before the list of blocks, so that the samples are never missing.
+func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
+	started := time.Now()
+	w, err := block.Create(filepath.Join(s.o.Path, blocksName))
+	if err != nil {
+		return err
+	}
+	err = f.Each(ctx, func(ls labels.Labels, list []chunkenc.Chunk) error { return w.AddSeries(ls, list) })
+	if err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	lo, hi := f.Range()
+	from, to := f.Log()
+	dir, err := w.Commit(ctx, block.CommitInfo{
+		Generation: block.Generation{Class: head.ClassWritten, LSN: uint64(to)}, Level: 1,
+		Logs: []block.LogRange{{MinT: lo, MaxT: hi, From: uint64(from), To: uint64(to)}},
+	})
+	if err != nil {
+		return err
+	}
+	if dir != "" {
+		b, err := block.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := s.replace(nil, b); err != nil {
+			return err
+		}
+		s.written(b)
+		s.log.Info("flushed", "block", b.Name(), "samples", b.Meta().Stats.NumSamples, "series", b.Meta().Stats.NumSeries,
+			"bytes", b.Size(), "took", time.Since(started).Round(time.Millisecond))
+	}
+	s.o.Metrics.Store.FlushSeconds.Observe(time.Since(started).Seconds())
+	return s.head.Drop(ctx, f)
+}
+
+// written counts the bytes of a block that was written.
+func (s *Store) written(b *block.Block) {
+	s.o.Metrics.Store.WrittenBytes.Add(float64(b.Size()))
+}
+
+// cutLog removes the log segments that no container needs, after what else is
+// in them was written again.
+func (s *Store) cutLog(ctx context.Context) error {
+	segments := s.wal.Segments()
+	if len(segments) < 2 {
+		return nil
+	}
+	keep := segments[len(segments)-1].First
+	if first, ok := s.head.FirstNeeded(); ok {
+		keep = min(keep, first)
+	}
+	if segments[1].First > keep {
+		return nil
+	}
+	if err := s.head.LogState(ctx); err != nil {
+		return fmt.Errorf("cut the log: %w", err)
+	}
+	if err := s.wal.Sync(); err != nil {
+		return fmt.Errorf("cut the log: %w", err)
+	}
+	if err := s.wal.RemoveBefore(keep); err != nil {
+		return fmt.Errorf("cut the log: %w", err)
+	}
+	return nil
+}
+
+// needsOldest says whether a container needs the log's oldest segment.
+func needsOldest(segments []wal.Segment, info head.ContainerInfo) bool {
+	return len(segments) > 1 && info.First > 0 && info.First < segments[1].First
+}

@@ -1,0 +1,193 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/store/block"
+)
+
+const (
+	// maintainEvery is how often the store looks for what is due.
+	maintainEvery = 5 * time.Second
+	// quietFor is how long nothing may have come into a range that is over before it is flushed.
+	quietFor = 5 * time.Minute
+	// logMaxAge is the age of the oldest log segment at which those who need it are flushed, however hot.
+	logMaxAge = 3 * time.Hour
+)
+
+// maintain flushes, merges and removes what is due, until ctx ends.
+func (s *Store) maintain(ctx context.Context) {
+	defer close(s.stopped)
+	tick := time.NewTicker(maintainEvery)
+	defer tick.Stop()
+	for {
+		s.gauge()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.round(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("maintenance of the blocks failed; it is tried again", "err", err)
+		}
+	}
+}
+
+// round does once what is due. While the clock is suspect nothing is.
+func (s *Store) round(ctx context.Context) error {
+	s.maintenance.Lock()
+	defer s.maintenance.Unlock()
+	if err := s.setFaultyAside(); err != nil {
+		return err
+	}
+	if _, suspect := s.head.Now(); suspect {
+		return nil
+	}
+	if err := s.flush(ctx, s.due()); err != nil {
+		return err
+	}
+	if err := s.compact(ctx, false); err != nil {
+		return err
+	}
+	return s.retain()
+}
+
+// due returns what chooses the containers to flush:
+//
+//   - those whose range ended more than half a block ago and that were quiet of late,
+//   - the largest cold runs, while all together hold more than their bound,
+//   - those that need the log's oldest segment, when the log is too large or too old.
+func (s *Store) due() func(head.ContainerInfo) bool {
+	now, _ := s.head.Now()
+	over := now.UnixMilli() - s.blockMs()/2
+	segments := s.wal.Segments()
+	pressed := s.wal.Size() > s.o.LogMax ||
+		len(segments) > 1 && now.Sub(segments[0].Created) > logMaxAge
+	large := s.largestCold()
+	return func(c head.ContainerInfo) bool {
+		return c.Hi < over && c.Quiet >= quietFor ||
+			large[[2]int64{c.Lo, c.Hi}] ||
+			pressed && needsOldest(segments, c)
+	}
+}
+
+// largestCold returns the ranges of the largest cold runs that have to go so
+// that those left hold at most half of the bound.
+func (s *Store) largestCold() map[[2]int64]bool {
+	total := s.head.ColdBytes()
+	if total <= s.o.HeadMemory {
+		return nil
+	}
+	var cold []head.ContainerInfo
+	for _, c := range s.head.Containers() {
+		if c.Cold && !c.Frozen {
+			cold = append(cold, c)
+		}
+	}
+	slices.SortFunc(cold, func(a, b head.ContainerInfo) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	out := map[[2]int64]bool{}
+	for _, c := range cold {
+		if total <= s.o.HeadMemory/2 {
+			break
+		}
+		out[[2]int64{c.Lo, c.Hi}] = true
+		total -= int64(c.Bytes)
+	}
+	return out
+}
+
+// blockMs is the length of a block's range in milliseconds.
+func (s *Store) blockMs() int64 {
+	if d := s.o.Head.BlockDuration; d > 0 {
+		return d.Milliseconds()
+	}
+	return (2 * time.Hour).Milliseconds()
+}
+
+// setFaultyAside takes out the blocks in which a reader found damage.
+func (s *Store) setFaultyAside() error {
+	for _, b := range *s.blocks.Load() {
+		fault := b.Fault()
+		if fault == nil {
+			continue
+		}
+		next := slices.DeleteFunc(slices.Clone(*s.blocks.Load()), func(o *block.Block) bool { return o == b })
+		s.blocks.Store(&next)
+		err := s.setAside(b.Dir(), fault)
+		b.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retain removes the blocks that retention no longer reaches: by time those
+// that ended before, counted from the newest sample or the clock, whichever is
+// older; by size the oldest, log and head counted in.
+func (s *Store) retain() error {
+	var errs []error
+	if keep := s.o.Head.Accept.Retention; keep > 0 {
+		now, _ := s.head.Now()
+		newest := int64(math.MinInt64)
+		for _, b := range *s.blocks.Load() {
+			_, maxT := b.Range()
+			newest = max(newest, maxT)
+		}
+		for _, c := range s.head.Containers() {
+			newest = max(newest, c.Hi)
+		}
+		bound := min(now.UnixMilli(), newest) - keep.Milliseconds()
+		for _, b := range *s.blocks.Load() {
+			if _, maxT := b.Range(); maxT < bound {
+				errs = append(errs, s.remove(b, "older than retention"))
+			}
+		}
+	}
+	for s.o.MaxSize > 0 && s.total() > s.o.MaxSize {
+		oldest := s.oldest()
+		if oldest == nil {
+			break
+		}
+		_, maxT := oldest.Range()
+		if maxT < math.MaxInt64 {
+			s.head.KeepFrom(maxT + 1)
+		}
+		errs = append(errs, s.remove(oldest, "over the size of retention"))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) remove(b *block.Block, why string) error {
+	s.log.Info("removing a block", "block", b.Name(), "why", why, "bytes", b.Size())
+	s.o.Metrics.Store.Removed.Inc()
+	return s.replace([]*block.Block{b})
+}
+
+// total returns the bytes that retention by size counts.
+func (s *Store) total() int64 {
+	n := s.wal.Size() + s.head.ColdBytes()
+	for _, b := range *s.blocks.Load() {
+		n += b.Size()
+	}
+	return n
+}
+
+// oldest returns the block that ended first.
+func (s *Store) oldest() (out *block.Block) {
+	for _, b := range *s.blocks.Load() {
+		_, maxT := b.Range()
+		if out == nil {
+			out = b
+		} else if _, least := out.Range(); maxT < least {
+			out = b
+		}
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/ooo"
+	"github.com/rwsink/rwsink/store/block"
+)
+
+// merger merges blocks series by series:
+//
+//  1. the series of all blocks are walked in order of labels,
+//  2. the chunks of one series, from all blocks, are put in order of time,
+//  3. a chunk that overlaps none is copied as it is, unless it and its
+//     neighbours are small: then those are joined,
+//  4. chunks that overlap are decoded, merged in order of generation, cut and
+//     sealed again.
+type merger struct {
+	blocks  []*block.Block // by generation
+	readers []*block.Reader
+	target  int
+	stack   ooo.Stack
+	dec     chunkenc.Decoder
+	seal    *head.Sealer
+	samples []*chunkenc.Samples // scratch, one a layer
+	out     []chunkenc.Chunk
+
+	copied, sealed int
+}
+
+// source is one chunk of a series and the block it is from.
+type source struct {
+	chunkenc.Chunk
+	block int
+}
+
+func newMerger(o head.Options, group []*block.Block) *merger {
+	m := &merger{blocks: group, target: o.ChunkSamples, seal: head.NewSealer(o)}
+	if m.target == 0 {
+		m.target = 240
+	}
+	for _, b := range group {
+		m.readers = append(m.readers, b.NewReader())
+	}
+	return m
+}
+
+// run writes everything to w.
+func (m *merger) run(ctx context.Context, w *block.Writer) error {
+	lists := make([][]block.Series, len(m.blocks))
+	for i, b := range m.blocks {
+		var err error
+		if lists[i], err = b.All(ctx); err != nil {
+			return err
+		}
+	}
+	refs := make([]storage.SeriesRef, len(lists))
+	for n := 0; ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		ls, ok := next(lists, refs)
+		if !ok {
+			return nil
+		}
+		list, err := m.series(refs)
+		if err != nil {
+			return err
+		}
+		if err := w.AddSeries(ls, list); err != nil {
+			return err
+		}
+	}
+}
+
+// next takes the first series in order of labels off the lists and says under
+// which reference each block has it, 0 where it has not.
+func next(lists [][]block.Series, refs []storage.SeriesRef) (first labels.Labels, ok bool) {
+	for _, l := range lists {
+		if len(l) > 0 && (!ok || labels.Compare(l[0].Labels, first) < 0) {
+			first, ok = l[0].Labels, true
+		}
+	}
+	for i, l := range lists {
+		refs[i] = 0
+		if len(l) > 0 && labels.Equal(l[0].Labels, first) {
+			refs[i], lists[i] = l[0].Ref, l[1:]
+		}
+	}
+	return first, ok
+}
+
+// series returns the merged chunks of one series; they are valid until the next call.
+func (m *merger) series(refs []storage.SeriesRef) ([]chunkenc.Chunk, error) {
+	var all []source
+	for i, ref := range refs {
+		if ref == 0 {
+			continue
+		}
+		list, err := m.readers[i].Chunks(ref, math.MinInt64, math.MaxInt64)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list {
+			all = append(all, source{c, i})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b source) int { return cmp.Compare(a.MinT, b.MinT) })
+	m.out = m.out[:0]
+	for i := 0; i < len(all); {
+		j, end := i+1, all[i].MaxT
+		for j < len(all) && all[j].MinT <= end {
+			end = max(end, all[j].MaxT)
+			j++
+		}
+		if j == i+1 {
+			j = m.smallNeighbours(all, i)
+		}
+		if j == i+1 {
+			m.out = append(m.out, all[i].Chunk)
+			m.copied++
+		} else if err := m.reseal(all[i:j]); err != nil {
+			return nil, err
+		}
+		i = j
+	}
+	return m.out, nil
+}
+
+// smallNeighbours returns the end of the run of chunks from i on that overlap
+// none, are of one kind, and together are no more than a full chunk: i+1 when
+// there is nothing to join.
+func (m *merger) smallNeighbours(all []source, i int) int {
+	n, j := int(all[i].N), i+1
+	for j < len(all) && all[j].Kind() == all[i].Kind() && n+int(all[j].N) <= m.target &&
+		(j+1 == len(all) || all[j+1].MinT > all[j].MaxT) {
+		n += int(all[j].N)
+		j++
+	}
+	return j
+}
+
+// reseal merges chunks by generation of their blocks and seals them again.
+func (m *merger) reseal(list []source) error {
+	byBlock := slices.Clone(list)
+	slices.SortStableFunc(byBlock, func(a, b source) int { return cmp.Compare(a.block, b.block) })
+	var layers []ooo.Layer
+	lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
+	for i := range byBlock {
+		c := &byBlock[i].Chunk
+		lo, hi = min(lo, c.MinT), max(hi, c.MaxT)
+		layers = append(layers, ooo.Layer{Lo: c.MinT, Hi: c.MaxT, Read: m.reader(i, c)})
+	}
+	joined := &chunkenc.Samples{}
+	flush := func() {
+		if joined.Len() > 0 {
+			before := len(m.out)
+			m.out = m.seal.Seal(m.out, joined)
+			m.sealed += len(m.out) - before
+		}
+	}
+	err := m.stack.Read(layers, lo, hi, math.MaxInt64, func(run *chunkenc.Samples) error {
+		if run.Kind != joined.Kind {
+			flush()
+			joined = &chunkenc.Samples{}
+			joined.Reset(run.Kind)
+		}
+		joined.Append(run)
+		return nil
+	})
+	flush()
+	return err
+}
+
+// reader returns what reads a chunk, into the i-th scratch batch.
+func (m *merger) reader(i int, c *chunkenc.Chunk) func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+	for len(m.samples) <= i {
+		m.samples = append(m.samples, &chunkenc.Samples{})
+	}
+	s := m.samples[i]
+	return func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+		s.Reset(c.Kind())
+		if err := m.dec.DecodeRange(s, c, lo, hi); err != nil || s.Len() == 0 {
+			return err
+		}
+		return emit(s)
+	}
+}
