@@ -13,7 +13,7 @@ import (
 // maxDrift. It is trusted again once that no longer holds.
 type clock struct {
 	accept Accept
-	mono   func() time.Duration // since the start of the process
+	mono   func() time.Duration // since the head was made
 	epoch  time.Time            // the wall clock when mono was zero
 	newest int64                // newest stored sample at start, Unix milliseconds
 	stored bool                 // there was one
@@ -25,9 +25,12 @@ type clock struct {
 // above what slewing does, far below what a wrong date does.
 const maxDrift = time.Minute
 
+// started is the zero of Go's monotonic clock, where there is no better one.
+var started = time.Now()
+
 func newClock(a Accept) *clock {
-	start := time.Now()
-	c := &clock{accept: a, mono: func() time.Duration { return time.Since(start) }, epoch: a.Now()}
+	start := sinceBoot()
+	c := &clock{accept: a, mono: func() time.Duration { return sinceBoot() - start }, epoch: a.Now()}
 	c.kept.Store(math.MinInt64)
 	return c
 }

@@ -44,9 +44,6 @@ const coldRowBytes = 24
 // coldPage is how many rows a page holds: 96 KiB.
 const coldPage = 4096
 
-// maxColdRows bounds a run: row numbers are 32 bits wide.
-const maxColdRows = 1 << 31
-
 // add appends a sample of s; first says that it is the first of s here.
 func (r *coldRun) add(s *Series, x *sample) (first bool) {
 	prev := r.last[s]

@@ -84,6 +84,17 @@ func (c *committer) run() {
 			c.batches = append(c.batches[:0], b)
 			c.gather(b.items())
 			c.commit()
+			c.press()
+		}
+	}
+}
+
+// press signals that cold runs hold too much.
+func (c *committer) press() {
+	if c.head.coldBytes.Load() > int64(c.head.options.Limits.ColdBytes) {
+		select {
+		case c.head.pressure <- struct{}{}:
+		default:
 		}
 	}
 }

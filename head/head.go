@@ -34,6 +34,7 @@ type Head struct {
 	state    error // nil when batches are taken
 	queue    chan *Batch
 	control  chan func(*committer) // what to do between two groups
+	pressure chan struct{}         // see Pressure
 	finished chan struct{}         // closed when the committer has ended
 }
 
@@ -77,7 +78,7 @@ func New(o Options) (*Head, error) {
 	}
 	h := &Head{
 		options: o, log: o.Logger, identity: identity, exemplars: ring, clock: newClock(o.Accept),
-		state: ErrReplaying, queue: make(chan *Batch, queueLen), control: make(chan func(*committer)), finished: make(chan struct{}),
+		state: ErrReplaying, queue: make(chan *Batch, queueLen), control: make(chan func(*committer)), pressure: make(chan struct{}, 1), finished: make(chan struct{}),
 	}
 	h.metadata.byFamily = map[string]Metadata{}
 	h.containers.Store(&containerList{})
@@ -122,6 +123,9 @@ func (h *Head) Notice() string {
 	}
 	return ""
 }
+
+// Pressure is signalled when cold runs hold more than Limits.ColdBytes: some are to be flushed now.
+func (h *Head) Pressure() <-chan struct{} { return h.pressure }
 
 // Commit judges, logs, syncs and applies the batch and returns once all of it
 // is durable (as far as --storage.wal-sync says) and visible. The error is an

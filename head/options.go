@@ -39,6 +39,7 @@ type Limits struct {
 	Series     int // --limits.series, 0 is no limit
 	Labels     int // --limits.labels, labels a series: 256
 	LabelBytes int // bytes of all names and values of a series: 1.5 MiB
+	ColdBytes  int // --storage.head-memory, what cold runs may hold before Pressure says so: 256 MiB
 }
 
 // Bounds of what a head keeps per thing a sender controls; each is a bound on
@@ -46,6 +47,7 @@ type Limits struct {
 const (
 	defaultLabels     = 256
 	defaultLabelBytes = 3 << 19
+	defaultColdBytes  = 256 << 20
 	// maxAliases is how many wire forms of one series are remembered: one a
 	// protocol version and sender library; a sender that shuffles its labels
 	// takes the slow path each time.
@@ -66,6 +68,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Exemplars, 100_000)
 	setDefault(&o.Limits.Labels, defaultLabels)
 	setDefault(&o.Limits.LabelBytes, defaultLabelBytes)
+	setDefault(&o.Limits.ColdBytes, defaultColdBytes)
 	if o.Accept.Now == nil {
 		o.Accept.Now = time.Now
 	}

@@ -32,6 +32,7 @@ func (s *Store) maintain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-s.head.Pressure():
 		}
 		if err := s.round(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("maintenance of the blocks failed; it is tried again", "err", err)
@@ -81,7 +82,7 @@ func (s *Store) due() func(head.ContainerInfo) bool {
 // that those left hold at most half of the bound.
 func (s *Store) largestCold() map[[2]int64]bool {
 	total := s.head.ColdBytes()
-	if total <= s.o.HeadMemory {
+	if total <= int64(s.o.Head.Limits.ColdBytes) {
 		return nil
 	}
 	var cold []head.ContainerInfo
@@ -93,7 +94,7 @@ func (s *Store) largestCold() map[[2]int64]bool {
 	slices.SortFunc(cold, func(a, b head.ContainerInfo) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	out := map[[2]int64]bool{}
 	for _, c := range cold {
-		if total <= s.o.HeadMemory/2 {
+		if total <= int64(s.o.Head.Limits.ColdBytes)/2 {
 			break
 		}
 		out[[2]int64{c.Lo, c.Hi}] = true

@@ -20,16 +20,15 @@ import (
 
 // Options configure a Store. Zero values take the defaults given.
 type Options struct {
-	Path       string         // --storage.path
-	FS         vfs.FS         // vfs.OS: of the log; blocks are written on this one only
-	Sync       wal.SyncPolicy // --storage.wal-sync
-	Segment    int64          // bytes of a log segment, 0 is wal's default
-	LogMax     int64          // --storage.wal-max-size, 2 GiB
-	HeadMemory int64          // --storage.head-memory, 256 MiB: of cold runs together
-	MaxSize    int64          // --storage.retention.size; 0 is no limit
-	Head       head.Options   // Log is filled in here
-	Logger     *slog.Logger
-	Metrics    Metrics
+	Path    string         // --storage.path
+	FS      vfs.FS         // vfs.OS: of the log; blocks are written on this one only
+	Sync    wal.SyncPolicy // --storage.wal-sync
+	Segment int64          // bytes of a log segment, 0 is wal's default
+	LogMax  int64          // --storage.wal-max-size, 2 GiB
+	MaxSize int64          // --storage.retention.size; 0 is no limit
+	Head    head.Options   // Log is filled in here
+	Logger  *slog.Logger
+	Metrics Metrics
 }
 
 // Metrics are those of the store and of its log; each may be nil.
@@ -69,8 +68,8 @@ func Open(o Options) (*Store, error) {
 	if o.LogMax == 0 {
 		o.LogMax = defaultLogMax
 	}
-	if o.HeadMemory == 0 {
-		o.HeadMemory = defaultHeadMemory
+	if o.Head.Limits.ColdBytes == 0 {
+		o.Head.Limits.ColdBytes = defaultHeadMemory
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
