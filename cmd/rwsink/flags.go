@@ -32,8 +32,11 @@ type config struct {
 type storageConfig struct {
 	path          string
 	retention     model.Duration
+	retentionSize size
 	blockDuration model.Duration
+	headMemory    size
 	walSync       string
+	walMaxSize    size
 	encoding      string
 	chunkSamples  uint
 	exemplars     uint
@@ -112,12 +115,18 @@ func (c *storageConfig) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.path", "Data directory; created when it is not there.").
 		Default("data").StringVar(&c.path)
 	c.retention = model.Duration(15 * 24 * time.Hour)
-	cmd.Flag("storage.retention.time", "Age beyond which samples are refused; 0 accepts any age.").
+	cmd.Flag("storage.retention.time", "Age beyond which samples are refused, and removed with the block they are in; 0 keeps everything.").
 		Default("15d").SetValue(&c.retention)
+	cmd.Flag("storage.retention.size", "Bytes of log and blocks beyond which the oldest blocks are removed; 0 is no limit.").
+		Default("0").SetValue(&c.retentionSize)
 	cmd.Flag("storage.block-duration", "Time range that one container of samples spans.").
 		Default("2h").SetValue(&c.blockDuration)
+	cmd.Flag("storage.head-memory", "Bytes of samples of old time ranges held in memory until they are written to blocks.").
+		Default("256MiB").SetValue(&c.headMemory)
 	cmd.Flag("storage.wal-sync", "When a write is on disk before it is acknowledged: always; interval (synced every 100 ms); never (the operating system decides).").
 		Default("always").EnumVar(&c.walSync, "always", "interval", "never")
+	cmd.Flag("storage.wal-max-size", "Bytes of the log beyond which what its oldest segment holds is written to blocks.").
+		Default("2GiB").SetValue(&c.walMaxSize)
 	cmd.Flag("storage.chunk-encoding", "Encoding of float chunks: delta, or raw (uncompressed, the yardstick).").
 		Default("delta").EnumVar(&c.encoding, "delta", "raw")
 	cmd.Flag("storage.chunk-samples", "Samples that a chunk holds at most in steady scraping.").
