@@ -25,7 +25,7 @@ func tmpfs(t *testing.T) (dir string, disk fullDisk, ok bool) {
 	if err := os.Mkdir(mount, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=96m"); err != nil {
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=24m"); err != nil {
 		t.Logf("no file system can be mounted here (%v): the limit of file sizes alone stands in for a full disk", err)
 		return "", fullDisk{}, false
 	}
