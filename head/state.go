@@ -74,7 +74,9 @@ func (h *Head) Stored(t int64) { h.clock.see(t) }
 // removed by retention by size and are not taken again.
 func (h *Head) KeepFrom(t int64) { h.clock.kept.Store(max(t, h.clock.kept.Load())) }
 
-// Now returns the receiver's clock, and whether it is suspect.
+// Now returns the receiver's clock, and whether it is suspect at this moment,
+// also where no write has asked for long. Called once Ready has returned nil.
 func (h *Head) Now() (now time.Time, suspect bool) {
-	return h.clock.accept.Now(), h.clock.why.Load() != nil
+	w := h.clock.bounds()
+	return time.UnixMilli(w.nowMs), w.suspect
 }
