@@ -314,10 +314,7 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 		if err := h.exemplars.add(e.series.labels, e.Exemplar); err != nil {
 			// Another batch of the group was ahead of it.
 			b.result.Exemplars--
-			b.result.Refused.Add(1, &Refusal{
-				Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
-				Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
-			})
+			b.refuseExemplar(*e, err)
 		}
 	}
 	h.metadata.apply(b.metadata)

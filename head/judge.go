@@ -40,12 +40,13 @@ func (c *committer) judge(b *Batch, w bounds) error {
 }
 
 func (c *committer) judgeFloats(b *Batch, w bounds) {
+	if !slices.ContainsFunc(b.times, w.outside) {
+		return // nearly always
+	}
 	keep := c.keep[:0]
-	refused := false
 	for i, t := range b.times {
-		ok := t >= w.floor && t <= w.ceil
+		ok := !w.outside(t)
 		if !ok {
-			refused = true
 			c.refuseTime(b, ItemSample, b.series[i], t, w.floor, w.ceil, ReasonTooOld, func() string {
 				return FormatFloat(b.values[i])
 			})
@@ -53,14 +54,12 @@ func (c *committer) judgeFloats(b *Batch, w bounds) {
 		keep = append(keep, ok)
 	}
 	c.keep = keep
-	if refused {
-		b.keepFloats(keep)
-	}
+	b.keepFloats(keep)
 }
 
 func (c *committer) judgeHistograms(b *Batch, w bounds) {
 	b.hists = slices.DeleteFunc(b.hists, func(h histSample) bool {
-		if h.t >= w.floor && h.t <= w.ceil {
+		if !w.outside(h.t) {
 			return false
 		}
 		c.refuseTime(b, ItemHistogram, h.series, h.t, w.floor, w.ceil, ReasonTooOld, h.text)
@@ -227,11 +226,16 @@ func (c *committer) judgeExemplars(b *Batch) {
 			b.result.Exemplars++
 			return true
 		}
-		b.result.Refused.Add(1, &Refusal{
-			Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
-			Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
-		})
+		b.refuseExemplar(e, err)
 		return true
+	})
+}
+
+// refuseExemplar notes that the ring does not take e, and why.
+func (b *Batch) refuseExemplar(e batchExemplar, err error) {
+	b.result.Refused.Add(1, &Refusal{
+		Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
+		Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
 	})
 }
 
