@@ -49,7 +49,7 @@ type committer struct {
 	maxPayload int       // bytes of a frame
 	named      []*Series // whose record this group writes
 	keep       []bool
-	order      []judged
+	order      []candidate
 	reader     *Reader
 	suspect    bool
 	nowMs      int64 // of the group, by the wall clock
@@ -346,7 +346,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 }
 
 // partOf returns the part of s in box, which is near, opening one when there is none.
-func (c *committer) partOf(s *Series, box *Container) *part {
+func (c *committer) partOf(s *Series, box *container) *part {
 	if s.live != nil && s.liveIn == box {
 		return s.live
 	}

@@ -89,8 +89,8 @@ func (h histSample) text() string {
 	return fmt.Sprintf("histogram{count:%d, sum:%g}", h.h.Count, h.h.Sum)
 }
 
-// judged is one sample of a batch in the order of judgement.
-type judged struct {
+// candidate is one sample of a batch in the order of judgement.
+type candidate struct {
 	series *Series
 	t      int64
 	hist   bool
@@ -101,12 +101,12 @@ type judged struct {
 func (c *committer) judgeLate(b *Batch, w bounds) {
 	list := c.order[:0]
 	for i, s := range b.series {
-		list = append(list, judged{s, b.times[i], false, i})
+		list = append(list, candidate{s, b.times[i], false, i})
 	}
 	for i, h := range b.hists {
-		list = append(list, judged{h.series, h.t, true, i})
+		list = append(list, candidate{h.series, h.t, true, i})
 	}
-	slices.SortStableFunc(list, func(a, b judged) int {
+	slices.SortStableFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.series.ref, b.series.ref), cmp.Compare(a.t, b.t))
 	})
 	keepFloat := append(c.keep[:0], make([]bool, len(b.times))...)
@@ -139,14 +139,14 @@ func (c *committer) judgeLate(b *Batch, w bounds) {
 // findings is what the samples of one series in one batch have come to so far.
 type findings struct {
 	series *Series
-	newest int64  // of the series, once what was kept is applied
-	seen   bool   // newest says something
-	stands bool   // last says something
-	last   judged // the last sample that was kept, or is held already
+	newest int64     // of the series, once what was kept is applied
+	seen   bool      // newest says something
+	stands bool      // last says something
+	last   candidate // the last sample that was kept, or is held already
 }
 
 // judgeOne says whether to keep a sample, in the order of judgement.
-func (c *committer) judgeOne(b *Batch, f *findings, j judged, w bounds) bool {
+func (c *committer) judgeOne(b *Batch, f *findings, j candidate, w bounds) bool {
 	if f.stands && c.same(b, f.last, j) {
 		b.countHeld(j)
 		return false
@@ -177,7 +177,7 @@ func (c *committer) judgeOne(b *Batch, f *findings, j judged, w bounds) bool {
 }
 
 // same says whether two samples of a batch are the same sample sent twice.
-func (c *committer) same(b *Batch, x, y judged) bool {
+func (c *committer) same(b *Batch, x, y candidate) bool {
 	if x.series != y.series || x.t != y.t || x.hist != y.hist {
 		return false
 	}
@@ -189,7 +189,7 @@ func (c *committer) same(b *Batch, x, y judged) bool {
 }
 
 // sampleOf returns a judged sample.
-func (b *Batch) sampleOf(j judged) *sample {
+func (b *Batch) sampleOf(j candidate) *sample {
 	if j.hist {
 		return &b.hists[j.index].sample
 	}
@@ -197,7 +197,7 @@ func (b *Batch) sampleOf(j judged) *sample {
 }
 
 // countHeld counts a sample that is there already as written.
-func (b *Batch) countHeld(j judged) {
+func (b *Batch) countHeld(j candidate) {
 	if j.hist {
 		b.result.Histograms++
 	} else {
