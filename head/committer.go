@@ -11,10 +11,6 @@ import (
 	"github.com/rwsink/rwsink/wal/record"
 )
 
-// ClassWritten is the generation class of frames that senders wrote; 0 is for
-// what is filled in by healing and import, and ranks below.
-const ClassWritten = 1
-
 // maxGroup bounds the items of one group, so that a burst does not make the
 // first of its requests wait for the last.
 const maxGroup = 1 << 17
@@ -228,7 +224,7 @@ func (c *committer) write(group []*Batch) error {
 			c.refuseWhole(b)
 			c.unname(named)
 		}
-		lsn, err := c.log.Write(ClassWritten, c.payload)
+		lsn, err := c.log.Write(wal.ClassWritten, c.payload)
 		if err != nil {
 			return err
 		}
