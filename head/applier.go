@@ -51,7 +51,7 @@ func newApplier(o Options) *applier {
 }
 
 // add puts a sample into p, which is a part of c.
-func (a *applier) add(c *container, p *part, s *sample) {
+func (a *applier) add(c *Container, p *part, s *sample) {
 	k := s.kind()
 	if !p.empty() && s.t <= p.maxT {
 		a.addLate(c, p, s)
@@ -76,7 +76,7 @@ func (a *applier) add(c *container, p *part, s *sample) {
 }
 
 // addLate puts a sample into p that is not newer than all of it.
-func (a *applier) addLate(c *container, p *part, s *sample) {
+func (a *applier) addLate(c *Container, p *part, s *sample) {
 	if s.kind() == chunkenc.KindFloat {
 		switch p.place(s) {
 		case placed:
@@ -116,7 +116,7 @@ func (a *applier) touched(p *part) int {
 }
 
 // sealTail turns the tail and the late samples of its time into a chunk of the open slot.
-func (a *applier) sealTail(c *container, p *part) {
+func (a *applier) sealTail(c *Container, p *part) {
 	a.stats.tailSealed++
 	a.fitShift(c, p)
 	if p.kind == chunkenc.KindFloat && int(p.open) == len(p.chunks) && len(p.chunks) == cap(p.chunks) {
@@ -146,7 +146,7 @@ func (a *applier) openSamples(p *part) int {
 }
 
 // closeSlot joins what the open slot holds, and opens the next one.
-func (a *applier) closeSlot(c *container, p *part) {
+func (a *applier) closeSlot(c *Container, p *part) {
 	a.join(c, p)
 	a.relaxShift(c, p)
 	p.clearTail()
@@ -155,7 +155,7 @@ func (a *applier) closeSlot(c *container, p *part) {
 
 // join makes one chunk of the small chunks of the open slot, the tail and the
 // late samples of their time. The tail stays as it is.
-func (a *applier) join(c *container, p *part) {
+func (a *applier) join(c *Container, p *part) {
 	runs := a.runs.reset()
 	for i := int(p.open); i < len(p.chunks); i++ {
 		runs.decode(&a.dec, &p.chunks[i])
@@ -180,7 +180,7 @@ func (a *applier) tailRun(p *part) []*chunkenc.Samples {
 
 // seal appends to a.sealed the chunks of runs and of the late samples of their
 // time, which are taken out of p.
-func (a *applier) seal(c *container, p *part, runs []*chunkenc.Samples, first int64) {
+func (a *applier) seal(c *Container, p *part, runs []*chunkenc.Samples, first int64) {
 	if p.lateLen() > 0 {
 		a.probe.Reset()
 		p.ext.late.Take(&a.probe, first, p.maxT)
@@ -202,7 +202,7 @@ func (a *applier) merge(runs []*chunkenc.Samples, late *ooo.Buffer) []*chunkenc.
 }
 
 // cut seals a run, cut at the ends of slots, and in halves where a slot holds too much.
-func (a *applier) cut(c *container, s *chunkenc.Samples, shift uint8) {
+func (a *applier) cut(c *Container, s *chunkenc.Samples, shift uint8) {
 	hard := hardFactor * a.target
 	for i, n := 0, s.Len(); i < n; {
 		end := c.slotEnd(s.T[i], shift)
@@ -221,14 +221,14 @@ func (a *applier) cut(c *container, s *chunkenc.Samples, shift uint8) {
 }
 
 // fitShift makes the slots finer when the tail's interval would overfill them.
-func (a *applier) fitShift(c *container, p *part) {
+func (a *applier) fitShift(c *Container, p *part) {
 	if n := p.tailLen(); n > 1 {
 		p.shift = max(p.shift, a.shiftFor(c, p.maxT-p.tailFirst(), n))
 	}
 }
 
 // relaxShift makes the slots coarser when even then the tail's interval fills them no more than it should.
-func (a *applier) relaxShift(c *container, p *part) {
+func (a *applier) relaxShift(c *Container, p *part) {
 	if n := p.tailLen(); n >= tailSamples/4 && p.shift > a.shiftFor(c, p.maxT-p.tailFirst(), n) {
 		p.shift--
 	}
@@ -236,7 +236,7 @@ func (a *applier) relaxShift(c *container, p *part) {
 
 // shiftFor returns the coarsest cut into slots in which n samples over span
 // milliseconds, were they to go on, fill a slot with about the target at most.
-func (a *applier) shiftFor(c *container, span int64, n int) (shift uint8) {
+func (a *applier) shiftFor(c *Container, span int64, n int) (shift uint8) {
 	most := max(1, int64(a.target+a.target/slack))
 	for shift < maxShift && slotLen(c.hi-c.lo+1, shift)/most > span/int64(n-1) {
 		shift++
@@ -247,7 +247,7 @@ func (a *applier) shiftFor(c *container, span int64, n int) (shift uint8) {
 // mergeLate merges the late samples that are older than the tail into the
 // chunks that they fall into or next to; one that has no chunk in its slot
 // starts a new one. Each touched chunk is decoded and sealed once.
-func (a *applier) mergeLate(c *container, p *part) {
+func (a *applier) mergeLate(c *Container, p *part) {
 	hi := p.maxT
 	if p.tailLen() > 0 {
 		if hi = p.tailFirst(); hi == math.MinInt64 {
@@ -294,7 +294,7 @@ func (a *applier) mergeLate(c *container, p *part) {
 }
 
 // mergeInto seals what ch (or no chunk) and the late samples in [lo, hi] are together.
-func (a *applier) mergeInto(c *container, p *part, late *ooo.Buffer, ch *chunkenc.Chunk, lo, hi int64) {
+func (a *applier) mergeInto(c *Container, p *part, late *ooo.Buffer, ch *chunkenc.Chunk, lo, hi int64) {
 	a.probe.Reset()
 	if lo <= hi {
 		late.Take(&a.probe, lo, hi)

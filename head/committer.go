@@ -342,7 +342,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 }
 
 // partOf returns the part of s in box, which is near, opening one when there is none.
-func (c *committer) partOf(s *Series, box *container) *part {
+func (c *committer) partOf(s *Series, box *Container) *part {
 	if s.live != nil && s.liveIn == box {
 		return s.live
 	}

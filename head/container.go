@@ -6,7 +6,7 @@ import (
 	"github.com/rwsink/rwsink/wal"
 )
 
-// container holds the samples of one aligned range of time: near, a part a
+// Container holds the samples of one aligned range of time: near, a part a
 // series, or cold, a run of rows. Every timestamp belongs to at most one open
 // container at any moment; a frozen one takes no more samples, and its
 // successor sees only later frames. So for one timestamp the containers that
@@ -14,7 +14,7 @@ import (
 //
 // The bounds never change. The rest is the committer's while the container is
 // open, readers hold Head.mu; frozen, it is immutable.
-type container struct {
+type Container struct {
 	lo, hi int64 // both ends included, Unix milliseconds
 	// opened is the last frame before it was opened, last the newest frame that put samples here.
 	opened, last wal.LSN
@@ -27,8 +27,8 @@ type container struct {
 }
 
 // newContainer returns the container [lo, hi].
-func newContainer(lo, hi int64, opened wal.LSN, cold bool) *container {
-	c := &container{lo: lo, hi: hi, opened: opened}
+func newContainer(lo, hi int64, opened wal.LSN, cold bool) *Container {
+	c := &Container{lo: lo, hi: hi, opened: opened}
 	if cold {
 		c.cold = &coldRun{last: map[*Series]uint32{}}
 	} else {
@@ -54,12 +54,12 @@ func aligned(t, lengthMs int64) (lo, hi int64) {
 	return lo, hi
 }
 
-func (c *container) contains(t int64) bool { return t >= c.lo && t <= c.hi }
+func (c *Container) contains(t int64) bool { return t >= c.lo && t <= c.hi }
 
-func (c *container) overlaps(lo, hi int64) bool { return c.lo <= hi && c.hi >= lo }
+func (c *Container) overlaps(lo, hi int64) bool { return c.lo <= hi && c.hi >= lo }
 
 // has says whether the container holds samples of s.
-func (c *container) has(s *Series) bool {
+func (c *Container) has(s *Series) bool {
 	if c.cold != nil {
 		return c.cold.last[s] != 0
 	}
@@ -67,7 +67,7 @@ func (c *container) has(s *Series) bool {
 }
 
 // touch notes that the frame lsn put a sample here.
-func (c *container) touch(lsn wal.LSN, monoMs int64) {
+func (c *Container) touch(lsn wal.LSN, monoMs int64) {
 	if c.first == 0 {
 		c.first = lsn
 	}
@@ -77,7 +77,7 @@ func (c *container) touch(lsn wal.LSN, monoMs int64) {
 }
 
 // each calls f for every series that the container holds samples of.
-func (c *container) each(f func(*Series)) {
+func (c *Container) each(f func(*Series)) {
 	for s := range c.parts {
 		f(s)
 	}
@@ -91,7 +91,7 @@ func (c *container) each(f func(*Series)) {
 // slotEnd returns the last millisecond of the slot that t falls into, when the
 // range is cut into 2^shift slots. Slots are counted from the range's start,
 // so those of a finer cut nest in those of a coarser one.
-func (c *container) slotEnd(t int64, shift uint8) int64 {
+func (c *Container) slotEnd(t int64, shift uint8) int64 {
 	slot := slotLen(c.hi-c.lo+1, shift)
 	rest := slot - 1 - (t-c.lo)%slot
 	if rest > c.hi-t {
@@ -101,7 +101,7 @@ func (c *container) slotEnd(t int64, shift uint8) int64 {
 }
 
 // slotStart returns the first millisecond of the slot that t falls into.
-func (c *container) slotStart(t int64, shift uint8) int64 {
+func (c *Container) slotStart(t int64, shift uint8) int64 {
 	return t - (t-c.lo)%slotLen(c.hi-c.lo+1, shift)
 }
 

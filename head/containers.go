@@ -11,12 +11,12 @@ import (
 // containerList is the head's containers at one moment. Immutable: a change
 // makes a new list.
 type containerList struct {
-	frozen []*container // in order of LSN; a block takes their place when they are flushed
-	open   []*container // ascending, disjoint
+	frozen []*Container // in order of LSN; a block takes their place when they are flushed
+	open   []*Container // ascending, disjoint
 }
 
 // find returns the open container of t, or where in open it would stand.
-func (l *containerList) find(t int64) (*container, int) {
+func (l *containerList) find(t int64) (*Container, int) {
 	i := sort.Search(len(l.open), func(i int) bool { return l.open[i].hi >= t })
 	if i < len(l.open) && l.open[i].contains(t) {
 		return l.open[i], i
@@ -25,8 +25,8 @@ func (l *containerList) find(t int64) (*container, int) {
 }
 
 // overlapping returns the containers that overlap [lo, hi], oldest first where they overlap each other.
-func (l *containerList) overlapping(lo, hi int64) []*container {
-	var out []*container
+func (l *containerList) overlapping(lo, hi int64) []*Container {
+	var out []*Container
 	for _, c := range l.frozen {
 		if c.overlaps(lo, hi) {
 			out = append(out, c)
@@ -41,7 +41,7 @@ func (l *containerList) overlapping(lo, hi int64) []*container {
 
 // container returns the open container of t, opening one when there is none.
 // last is the newest frame before the one that t came in.
-func (c *committer) container(t int64, last wal.LSN) *container {
+func (c *committer) container(t int64, last wal.LSN) *Container {
 	list := c.head.containers.Load()
 	box, i := list.find(t)
 	if box != nil {

@@ -49,7 +49,7 @@ func (h *Head) ColdBytes() int64 { return h.coldBytes.Load() }
 // Frozen is a container that takes no more samples, to be made a block of.
 type Frozen struct {
 	head *Head
-	c    *container
+	c    *Container
 }
 
 // Range returns the bounds, both ends included, Unix milliseconds.
@@ -71,7 +71,7 @@ func (h *Head) Freeze(ctx context.Context, pick func(ContainerInfo) bool) ([]*Fr
 	}
 	var out []*Frozen
 	err := h.between(ctx, func(c *committer) {
-		c.freeze(func(box *container) bool { return chosen[[2]int64{box.lo, box.hi}] })
+		c.freeze(func(box *Container) bool { return chosen[[2]int64{box.lo, box.hi}] })
 		for _, box := range h.containers.Load().frozen {
 			out = append(out, &Frozen{h, box})
 		}
@@ -80,7 +80,7 @@ func (h *Head) Freeze(ctx context.Context, pick func(ContainerInfo) bool) ([]*Fr
 }
 
 // freeze moves the chosen containers among the frozen ones.
-func (c *committer) freeze(chosen func(*container) bool) {
+func (c *committer) freeze(chosen func(*Container) bool) {
 	h := c.head
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +99,7 @@ func (c *committer) freeze(chosen func(*container) bool) {
 			}
 		}
 	}
-	slices.SortStableFunc(next.frozen, func(a, b *container) int { return cmp.Compare(a.last, b.last) })
+	slices.SortStableFunc(next.frozen, func(a, b *Container) int { return cmp.Compare(a.last, b.last) })
 	h.containers.Store(next)
 }
 
@@ -110,7 +110,7 @@ func (h *Head) Drop(ctx context.Context, f *Frozen) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		old := h.containers.Load()
-		frozen := slices.DeleteFunc(slices.Clone(old.frozen), func(box *container) bool { return box == f.c })
+		frozen := slices.DeleteFunc(slices.Clone(old.frozen), func(box *Container) bool { return box == f.c })
 		h.containers.Store(&containerList{frozen: frozen, open: old.open})
 		f.c.each(func(s *Series) { s.containers-- })
 		if f.c.cold != nil {
@@ -124,7 +124,7 @@ func (h *Head) Drop(ctx context.Context, f *Frozen) error {
 }
 
 // chunks returns how many sealed chunks the container holds.
-func (c *container) chunks() int {
+func (c *Container) chunks() int {
 	n := 0
 	for _, p := range c.parts {
 		n += len(p.chunks)
@@ -162,7 +162,7 @@ func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.C
 
 // finish returns the chunks of a frozen part with its tail and late samples
 // merged in. The part is shared with readers: a copy of it is worked on.
-func (a *applier) finish(c *container, p *part) []chunkenc.Chunk {
+func (a *applier) finish(c *Container, p *part) []chunkenc.Chunk {
 	work := *p
 	if p.ext != nil {
 		work.ext = &partExt{starts: p.ext.starts, hists: p.ext.hists}
@@ -182,7 +182,7 @@ func (a *applier) finish(c *container, p *part) []chunkenc.Chunk {
 }
 
 // sealChain returns the chunks of what a cold run holds of s.
-func (a *applier) sealChain(c *container, s *Series, chain []uint32) ([]chunkenc.Chunk, []uint32) {
+func (a *applier) sealChain(c *Container, s *Series, chain []uint32) ([]chunkenc.Chunk, []uint32) {
 	a.late = ooo.Buffer{}
 	chain = c.cold.copyTo(&a.late, s, c.lo, c.hi, chain)
 	a.sealed = a.sealed[:0]

@@ -37,7 +37,7 @@ func checkFreezing(t *rapid.T, kinds int) {
 		switch rapid.IntRange(0, 20).Draw(t, "what") {
 		case 0:
 			at := times.Draw(t, "freeze")
-			c.freeze(func(box *container) bool { return box.contains(at) })
+			c.freeze(func(box *Container) bool { return box.contains(at) })
 		case 1:
 			c.nowMs += rapid.Int64Range(0, 1000).Draw(t, "pass")
 		default:
@@ -53,7 +53,7 @@ func checkFreezing(t *rapid.T, kinds int) {
 	if got := readAll(t, h, s, math.MinInt64, math.MaxInt64); !slices.Equal(got, want.in(math.MinInt64, math.MaxInt64)) {
 		t.Fatalf("read:\n got %v\nwant %v", got, want.in(math.MinInt64, math.MaxInt64))
 	}
-	c.freeze(func(*container) bool { return true })
+	c.freeze(func(*Container) bool { return true })
 	var layers []ooo.Layer
 	for _, box := range h.containers.Load().frozen {
 		layers = append(layers, layerOf(t, &Frozen{h, box}))

@@ -26,7 +26,7 @@ func (s *Sealer) Seal(dst []chunkenc.Chunk, run *chunkenc.Samples) []chunkenc.Ch
 		lo, hi := aligned(run.T[i], s.blockMs)
 		j := i + sort.Search(n-i, func(k int) bool { return run.T[i+k] > hi })
 		piece := run.Slice(i, j)
-		box := &container{lo: lo, hi: hi}
+		box := &Container{lo: lo, hi: hi}
 		shift := uint8(0)
 		if j-i > 1 {
 			shift = a.shiftFor(box, piece.T[j-i-1]-piece.T[0], j-i)

@@ -15,7 +15,7 @@ type Series struct {
 
 	// Owned by the committer; readers hold Head.mu.
 	live       *part      // its part of liveIn
-	liveIn     *container // the newest near container that it has a part of
+	liveIn     *Container // the newest near container that it has a part of
 	newest     int64      // the newest timestamp applied, when seen
 	seen       bool       // it has a sample
 	containers int32      // how many containers hold samples of it

@@ -155,7 +155,7 @@ func (r *Reader) AppendLayers(dst []ooo.Layer, s *Series, mint, maxt int64) []oo
 
 // snapshot copies what c holds of s in [mint, maxt]. Chunks are immutable, so
 // of them only the list is copied.
-func (r *Reader) snapshot(c *container, s *Series, mint, maxt int64) {
+func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 	r.tail.reset()
 	r.late.Reset()
 	r.chunks = r.chunks[:0]
