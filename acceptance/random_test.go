@@ -211,7 +211,7 @@ func TestRandomHistories(t *testing.T) {
 	for i := range rounds(6, 60) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			w := &world{rnd: seeded(t, uint64(100+i)), maybe: []*model{newModel()}, now: nowMs() - 2*hour}
+			w := &world{rnd: seeded(t, uint64(100+i)), maybe: []*model{newModel()}, now: nowMs() - 12*hour}
 			w.s = start(t, [][]string{
 				nil,
 				{"--storage.block-duration=10m", "--storage.chunk-samples=20"}, // many seams

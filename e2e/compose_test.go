@@ -102,8 +102,12 @@ func needEngine(t *testing.T) {
 // Prometheus's: no registry may be in reach.
 func buildImages(t *testing.T) {
 	t.Helper()
+	mayStay := hasImage(rwsinkImage)
 	command(t, nil, "make", "-C", "..", "image")
-	if exec.Command("docker", "image", "inspect", prometheusImage).Run() == nil {
+	if !mayStay {
+		removeImageAfter(t, rwsinkImage)
+	}
+	if hasImage(prometheusImage) {
 		return
 	}
 	// As the published one: binary, an empty directory of user nobody, and busybox.
@@ -136,7 +140,15 @@ ENTRYPOINT ["/bin/prometheus"]
 		t.Fatal(err)
 	}
 	command(t, nil, "docker", "build", "--quiet", "--tag", prometheusImage, dir)
-	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", prometheusImage).Run() })
+	removeImageAfter(t, prometheusImage)
+}
+
+func hasImage(name string) bool {
+	return exec.Command("docker", "image", "inspect", name).Run() == nil
+}
+
+func removeImageAfter(t *testing.T, name string) {
+	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", name).Run() })
 }
 
 // newStack names a stack of its own with ports of its own, and takes it down at the end.

@@ -45,9 +45,13 @@ func TestVersion(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	status, body := http.StatusOK, "rwsink is ready.\n"
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		text(w, status, body)
-	}))
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, status, body) })
+	secure := httptest.NewTLSServer(handler)
+	defer secure.Close()
+	if got, err := output("probe", secure.URL); err != nil || got != body {
+		t.Errorf("over TLS: %q, %v", got, err)
+	}
+	server := httptest.NewServer(handler)
 	defer server.Close()
 	if got, err := output("probe", server.URL); err != nil || got != body {
 		t.Errorf("%q, %v", got, err)
