@@ -35,6 +35,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	checkCmd := app.Command("check", "Verify a data directory that no process uses: every checksum, order and reference. Status 1 when there is a fault.")
 	checkDir := checkCmd.Arg("dir", "The data directory.").Required().ExistingDir()
 
+	exportCmd := app.Command("export", "Write what a data directory that no process uses holds as blocks of Prometheus.")
+	exportCfg := exportFlags(exportCmd)
+
 	probeCmd := app.Command("probe", "Ask a running rwsink whether it is ready: the health check of an image that holds nothing else.")
 	probeURL := probeCmd.Arg("url", "What to get.").Default("http://127.0.0.1:9201/-/ready").String()
 
@@ -51,6 +54,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return dump(stdout, *dumpFile)
 	case checkCmd.FullCommand():
 		return check(stdout, *checkDir)
+	case exportCmd.FullCommand():
+		return export(stdout, exportCfg, promslog.New(&log))
 	case probeCmd.FullCommand():
 		return probe(stdout, *probeURL)
 	case versionCmd.FullCommand():
