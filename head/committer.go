@@ -336,7 +336,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 		c.stats.inOrder++
 		s.newest, s.seen = x.t, true
 	}
-	box.touch(lsn, c.monoMs)
+	box.touch(x.t, lsn, c.monoMs)
 	if box.cold != nil {
 		before := box.cold.memory()
 		if box.cold.add(s, x) {

@@ -18,9 +18,11 @@ import (
 // acknowledged stays, whatever the flags say now. Frames whose series nobody
 // named (the record was lost in a damaged stretch) are counted and logged.
 //
-// covered says whether a block holds what the frame lsn had of timestamp t;
-// such samples are skipped. It may be nil.
-func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) bool) error {
+// covered says whether a block holds what the frame lsn had of timestamp t, and
+// after which frame what it holds of t begins; such samples are skipped. It may
+// be nil. Samples from before that frame, which then must have been of a block
+// that was set aside, end up in a container of their own: Freeze returns it.
+func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)) error {
 	r := replayer{head: h, covered: covered, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
 	r.committer.nowMs = h.clock.bounds().nowMs
 	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
@@ -59,7 +61,7 @@ const progressEvery = 5 * time.Second
 type replayer struct {
 	head      *Head
 	committer *committer
-	covered   func(t int64, lsn wal.LSN) bool
+	covered   func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
 	skipped   int
 	batch     record.Batch
 	samples   int
@@ -113,9 +115,12 @@ func (r *replayer) frame(f wal.Frame) error {
 
 // apply places one sample; the identity table is held.
 func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
-	if r.covered != nil && r.covered(x.t, lsn) {
-		r.skipped++
-		return
+	if r.covered != nil {
+		if from, ok := r.covered(x.t, lsn); ok {
+			r.skipped++
+			r.makeWay(x.t, from)
+			return
+		}
 	}
 	s := r.head.identity.at(ref)
 	if s == nil {
@@ -127,6 +132,15 @@ func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
 		r.newest.t, r.newest.seen = x.t, true
 	}
 	r.committer.place(s, lsn, x)
+}
+
+// makeWay closes the open container of t where it holds samples from before a
+// block that begins after the frame from: with later samples beside them the
+// container would rank above the block as a whole.
+func (r *replayer) makeWay(t int64, from wal.LSN) {
+	if box, _ := r.head.containers.Load().find(t); box != nil && box.first <= from {
+		r.committer.freezeLocked(func(c *Container) bool { return c == box })
+	}
 }
 
 // exemplar restores one; what the ring refuses now it refused then.

@@ -21,29 +21,62 @@ func (h *Head) LogState(ctx context.Context) error {
 	return err
 }
 
+// stateFrame is about how many bytes of state go into one frame.
+const stateFrame = 4 << 20
+
+// logState writes frame after frame, each in a group of its own: a segment may
+// end between them.
 func (c *committer) logState() error {
+	r, size := &record.Batch{}, 0
+	for family, m := range c.head.Metadata() {
+		r.Metadata = append(r.Metadata, record.Metadata{Family: family, Type: m.Type, Unit: m.Unit, Help: m.Help})
+		if size += len(family) + len(m.Unit) + len(m.Help); size >= stateFrame {
+			if err := c.logFrame(r, nil); err != nil {
+				return err
+			}
+			r.Metadata, size = r.Metadata[:0], 0
+		}
+	}
+	var list []batchExemplar
+	err := c.head.exemplars.ring.IterateExemplars(func(ls labels.Labels, e exemplar.Exemplar) error {
+		list = append(list, batchExemplar{c.head.identity.withLabels(ls), e})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	from := 0
+	for i := range list {
+		l := list[i].Labels
+		if size += exemplarBytes + len(l.Bytes(nil)) + len(list[i].series.labels.Bytes(nil)); size >= stateFrame {
+			if err := c.logFrame(r, list[from:i+1]); err != nil {
+				return err
+			}
+			r.Metadata, from, size = r.Metadata[:0], i+1, 0
+		}
+	}
+	return c.logFrame(r, list[from:])
+}
+
+// exemplarBytes is about what an exemplar takes beside its labels.
+const exemplarBytes = 32
+
+// logFrame writes metadata and exemplars, with the records of their series.
+func (c *committer) logFrame(r *record.Batch, list []batchExemplar) error {
+	if len(r.Metadata)+len(list) == 0 {
+		return nil
+	}
 	segment, err := c.log.Begin()
 	if err != nil {
 		return err
 	}
-	r := &record.Batch{}
-	for family, m := range c.head.Metadata() {
-		r.Metadata = append(r.Metadata, record.Metadata{Family: family, Type: m.Type, Unit: m.Unit, Help: m.Help})
-	}
 	c.named = c.named[:0]
 	c.record.Series = c.record.Series[:0]
-	err = c.head.exemplars.ring.IterateExemplars(func(ls labels.Labels, e exemplar.Exemplar) error {
-		s := c.head.identity.withLabels(ls)
-		c.name(s, segment)
-		r.Exemplars = append(r.Exemplars, record.Exemplar{Ref: s.ref, T: e.Ts, V: e.Value, Labels: e.Labels})
-		return nil
-	})
-	if err != nil {
-		c.unname(0)
-		return err
-	}
-	if len(r.Metadata)+len(r.Exemplars) == 0 {
-		return nil
+	r.Exemplars = r.Exemplars[:0]
+	for i := range list {
+		e := &list[i]
+		c.name(e.series, segment)
+		r.Exemplars = append(r.Exemplars, record.Exemplar{Ref: e.series.ref, T: e.Ts, V: e.Value, Labels: e.Labels})
 	}
 	r.Series = c.record.Series
 	if _, err = c.log.Write(ClassWritten, record.Append(nil, r)); err == nil {

@@ -9,7 +9,8 @@ import (
 
 // Layer is one source of a series' samples: a range of time and what reads it.
 type Layer struct {
-	Lo, Hi int64 // both ends included, Unix milliseconds
+	Lo, Hi int64  // both ends included, Unix milliseconds
+	Last   uint64 // its generation's LSN, for whoever puts layers in order; MaxUint64 when later samples may come
 	// Read calls emit with the samples in [lo, hi] in order of time, no
 	// timestamp twice; a run is borrowed until emit returns.
 	Read func(lo, hi int64, emit func(*chunkenc.Samples) error) error

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,10 +18,10 @@ import (
 	"github.com/rwsink/rwsink/store"
 )
 
-// model is what must be readable: the last value of a series and timestamp.
-type model map[[2]int64]float64
+// wanted is what must be readable: the last value of a series and timestamp.
+type wanted map[[2]int64]float64
 
-func (m model) lines() []string {
+func (m wanted) lines() []string {
 	out := make([]string, 0, len(m))
 	for k, v := range m {
 		out = append(out, fmt.Sprintf("%d %d %x", k[0], k[1], math.Float64bits(v)))
@@ -28,6 +29,12 @@ func (m model) lines() []string {
 	slices.Sort(out)
 	return out
 }
+
+func (m wanted) clone() wanted { return maps.Clone(m) }
+
+func sorted(lines []string) []string { slices.Sort(lines); return lines }
+
+func bits(v float64) uint64 { return math.Float64bits(v) }
 
 // TestAnyAgeAnyOrder writes samples of any age in random order, flushes,
 // merges, restarts and cuts the log between them, and reads what was
@@ -42,7 +49,7 @@ func TestAnyAgeAnyOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		w := &world{t: t, dir: dir, now: 10_000, want: model{}}
+		w := &world{t: t, dir: dir, now: 10_000, want: wanted{}}
 		w.open()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			w.step()
@@ -57,7 +64,7 @@ type world struct {
 	dir  string
 	now  int64
 	s    *store.Store
-	want model
+	want wanted
 }
 
 func (w *world) open() {

@@ -13,13 +13,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 )
 
 // write makes a block of n series with three chunks each, all at the same times.
 func write(t testing.TB, parent string, n int) (dir string, want []string) {
 	t.Helper()
-	w, err := block.Create(parent)
+	w, err := block.Create(vfs.OS{}, parent, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

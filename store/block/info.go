@@ -2,9 +2,12 @@ package block
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"github.com/prometheus/prometheus/tsdb"
 
@@ -69,10 +72,20 @@ type FileInfo struct {
 	Size int64  `json:"size"`
 }
 
-// damaged says what of a block's file is not as it should be; offset is 0 where there is no place.
-func damaged(path string, offset int64, err error) *vfs.CorruptError {
+// damaged says what of a block's file is not as it should be; offset is 0 where
+// there is no place. What the operating system refuses for want of files,
+// memory or rights says nothing of the block and is returned as it is.
+func damaged(path string, offset int64, err error) error {
+	var no syscall.Errno
+	if errors.As(err, &no) && !slices.Contains(damageErrnos, no) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	return &vfs.CorruptError{Path: path, Offset: offset, Err: err}
 }
+
+// damageErrnos are the errors of the operating system that mean damage: a file
+// is missing, is something else, or its medium does not give it back.
+var damageErrnos = []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.EIO}
 
 // NewerError says that a block was written by a newer rwsink. It is not damaged.
 type NewerError struct {
