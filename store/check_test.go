@@ -137,6 +137,9 @@ func TestCheckNamesEachFault(t *testing.T) {
 			[]string{"wal/0: offset 36: LSN "}},
 		{"the log's header", func(_ string, _, s []string) { flip(t, s[1], 10) },
 			[]string{"wal/1: offset 0: the header is damaged"}},
+		{"the list of removals", func(dir string, _, _ []string) {
+			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":2,"logs":[{"from":2,"to":1}]}`), 0o600))
+		}, []string{"removed.json: offset 0: version 2, this rwsink knows 1: use a newer rwsink", "removed.json: offset 0: log range 0"}},
 		{"no log", func(dir string, _, _ []string) { must(t, os.RemoveAll(dir+"/wal")) },
 			[]string{"wal: offset 0: the log is missing"}},
 		{"a newer layout", func(dir string, _, _ []string) { must(t, os.WriteFile(dir+"/VERSION", []byte("2\n"), 0o600)) },

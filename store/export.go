@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 )
 
@@ -62,7 +63,7 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	// Not Replay, which would begin to maintain the blocks.
-	if err := s.head.Replay(ctx, newCoverage(*s.blocks.Load()).has); err != nil {
+	if err := s.head.Replay(ctx, s.coverage().find); err != nil {
 		return out, err
 	}
 	e := exporter{o: o, view: s.View()}
@@ -110,6 +111,9 @@ func (s *Store) alignedRanges(o ExportOptions) (begins []int64) {
 	return slices.Compact(begins)
 }
 
+// exportSegment is about the size of a segment of chunks, in bytes.
+const exportSegment = 16 << 20
+
 // exporter writes blocks of one view.
 type exporter struct {
 	o     ExportOptions
@@ -129,7 +133,7 @@ func (e *exporter) block(ctx context.Context, begin int64) (err error) {
 	if err != nil || len(series) == 0 {
 		return err
 	}
-	w, err := block.Create(e.o.Output)
+	w, err := block.Create(vfs.OS{}, e.o.Output, exportSegment)
 	if err != nil {
 		return err
 	}

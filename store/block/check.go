@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -43,26 +44,32 @@ type Checked struct {
 }
 
 // Check verifies a block and changes nothing; nobody may write to it meanwhile.
-// It calls fault for each fault with a *vfs.CorruptError, or a *NewerError, with
-// which it ends. The error is ctx's.
+// It calls fault for each fault: a *vfs.CorruptError, a *NewerError, with which it
+// ends, or what the operating system refused, with the path. The error is ctx's.
 func Check(ctx context.Context, dir string, fault func(error)) (Checked, error) {
 	c := &checker{
 		dir: dir, fault: fault, columns: map[uint64]*chunkenc.TimeColumn{}, encodings: map[string]bool{},
 		minT: math.MaxInt64, maxT: math.MinInt64,
 	}
 	defer c.close()
+	err := c.check(ctx)
+	return c.Checked, err
+}
+
+func (c *checker) check(ctx context.Context) error {
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { c.damage(c.dir, 0, "%w", fault) })
 	if !c.checkInfo() {
-		return c.Checked, nil
+		return nil
 	}
 	c.checkMeta()
 	c.checkTombstones()
 	c.openSegments()
-	err := c.checkIndex(ctx)
-	if err == nil {
-		c.checkGaps()
-		c.checkTotals()
+	if err := c.checkIndex(ctx); err != nil {
+		return err
 	}
-	return c.Checked, err
+	c.checkGaps()
+	c.checkTotals()
+	return nil
 }
 
 var errMissing = errors.New("the file is missing")

@@ -25,7 +25,7 @@ import (
 // same uneven times, and one of histograms.
 func sound(t *testing.T) (dir string) {
 	t.Helper()
-	w, err := block.Create(t.TempDir())
+	w, err := block.Create(vfs.OS{}, t.TempDir(), 1<<10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/prometheus/common/promslog"
@@ -42,10 +41,10 @@ func (w *Writer) CommitStandard(ctx context.Context) (dir string, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("write block %s: %w", w.id, err), os.RemoveAll(w.tmp))
+			err = errors.Join(fmt.Errorf("write block %s: %w", w.id, err), RemoveDir(w.fs, w.tmp))
 		}
 	}()
-	if err := w.chunks.Close(); err != nil {
+	if err := w.closeChunks(); err != nil {
 		return "", err
 	}
 	if err := w.writeIndex(ctx); err != nil {
@@ -58,5 +57,8 @@ func (w *Writer) CommitStandard(ctx context.Context) (dir string, err error) {
 		return "", err
 	}
 	dir = filepath.Join(w.parent, w.id.String())
-	return dir, publish(w.tmp, dir)
+	if err := w.publish(dir); err != nil {
+		return "", err
+	}
+	return dir, nil
 }
