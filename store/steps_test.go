@@ -130,7 +130,7 @@ func (f *stepFS) copyTo(t testing.TB, src, dst string, c cut) {
 }
 
 // copyDir copies a data directory. Finished blocks never change: their files are linked.
-func copyDir(t testing.TB, src, dst string) {
+func copyDir(t fataler, src, dst string) {
 	t.Helper()
 	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
