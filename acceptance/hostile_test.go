@@ -329,3 +329,57 @@ func wholeEntries(v version, body []byte) (int, error) {
 	err := req.Unmarshal(body)
 	return len(req.Timeseries), err
 }
+
+// Bodies with random damage are refused as a whole where the protocol's usual decoder
+// refuses them, and otherwise answered; what is readable after all of them is readable
+// after restarts, in both modes alike.
+func TestRandomDamage(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	n := nowMs() - hour
+	rnd := seeded(t, 77)
+	both(t, func(t *testing.T, v version) {
+		e := series("damage", "v", v.String(), "é", "x").at(n, 1.5).at(n+1000, staleNaN).exemplar(n, 2, "trace_id", "abc")
+		e = e.hist(n+2000, intHistogram(3)).fhist(n+3000, floatHistogram(4)).hist(n+4000, customHistogram(2, 1, 2, 3))
+		e.meta = &meta{typ: 1, help: "help", unit: "s"}
+		whole := encode(v, e, series("damage", "i", "2").at(n, 7), series("damage_2", "v", "x").at(n+1, 8).at(n, 9))
+		for i := range scaled(rounds(1500, 60_000), 4) {
+			b := bytes.Clone(whole)
+			for range 1 + rnd.IntN(3) {
+				k := rnd.IntN(len(b))
+				switch rnd.IntN(5) {
+				case 0:
+					b[k] ^= 1 << rnd.IntN(8)
+				case 1:
+					b[k] = byte(rnd.Uint32())
+				case 2:
+					b = append(b[:k:k], b[min(len(b), k+1+rnd.IntN(8)):]...)
+				case 3:
+					b = append(b[:k:k], append(bytes.Repeat([]byte{byte(rnd.Uint32())}, 1+rnd.IntN(12)), b[k:]...)...)
+				case 4:
+					from := rnd.IntN(len(b))
+					b = append(b[:k:k], append(bytes.Clone(b[from:min(len(b), from+rnd.IntN(40))]), b[k:]...)...)
+				}
+				if len(b) == 0 {
+					b = []byte{0}
+				}
+			}
+			a := s.send(t, packed(v, b))
+			if a.status != http.StatusNoContent && a.status != http.StatusBadRequest {
+				t.Fatalf("round %d: %v", i, a)
+			}
+			if _, err := wholeEntries(v, b); err != nil && (a.status != http.StatusBadRequest || a.written[0] > 0 || a.written[1] > 0 || a.written[2] > 0) {
+				t.Errorf("round %d: the library says %v: %v; body %x", i, err, a, b)
+			}
+		}
+	})
+	before := s.readAll(t, samplesMode)
+	for _, again := range []func(testing.TB){func(testing.TB) {}, s.restart, s.crash} {
+		again(t)
+		for _, mode := range modes {
+			if d := diff(s.readAll(t, mode), before); d != "" {
+				t.Errorf("%v:\n%s", mode, d)
+			}
+		}
+	}
+}

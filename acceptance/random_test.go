@@ -185,7 +185,10 @@ func (w *world) step(t testing.TB) {
 	case x < 80 && len(w.last) > 0:
 		w.did("again")
 		w.send(t, w.last[w.rnd.IntN(len(w.last))])
-	case x < 84:
+	case x < 82:
+		w.did("flush")
+		w.s.flush(t)
+	case x < 85:
 		w.did("restart")
 		w.s.restart(t)
 	case x < 88:
@@ -211,7 +214,7 @@ func TestRandomHistories(t *testing.T) {
 	for i := range rounds(6, 60) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			w := &world{rnd: seeded(t, uint64(100+i)), maybe: []*model{newModel()}, now: nowMs() - 2*hour}
+			w := &world{rnd: seeded(t, uint64(100+i)), maybe: []*model{newModel()}, now: nowMs() - 12*hour}
 			w.s = start(t, [][]string{
 				nil,
 				{"--storage.block-duration=10m", "--storage.chunk-samples=20"}, // many seams

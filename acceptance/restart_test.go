@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -310,4 +311,61 @@ func TestReplayAnnouncesItself(t *testing.T) {
 	s.waitReady(t)
 	s.store(t, m, v2, series("afterwards").at(n, 1))
 	s.readBack(t, m)
+}
+
+// A read that a stop cuts off is seen to be cut off: what decodes is complete.
+func TestReadsAcrossStops(t *testing.T) {
+	t.Parallel()
+	s, m := start(t), newModel()
+	n := nowMs() - 10*hour
+	rnd := seeded(t, 60)
+	var es []entry
+	for i := range 300 {
+		e := series("cut", "i", fmt.Sprintf("%03d", i))
+		for k := range int64(scaled(600, 3)) {
+			e.samples = append(e.samples, sample{t: n + k*second, v: rnd.NormFloat64()})
+		}
+		if es = append(es, e); len(es) == 50 {
+			s.store(t, m, v1, es...)
+			es = nil
+		}
+	}
+	want := m.all()
+	for round := range rounds(4, 30) {
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var whole, failed atomic.Int64
+		for r := range 4 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					got, err := s.tryRead(modes[r%2], query(math.MinInt64, math.MaxInt64, everything))
+					if err != nil {
+						failed.Add(1)
+						time.Sleep(time.Millisecond)
+						continue
+					}
+					if d := diff(got[0], want); d != "" {
+						t.Errorf("a read that looked whole, %v:\n%s", modes[r%2], d)
+					}
+					whole.Add(1)
+				}
+			})
+		}
+		time.Sleep(time.Duration(50+round*31%90) * time.Millisecond)
+		if round%2 == 0 {
+			s.kill9(t)
+		} else {
+			s.term(t)
+		}
+		close(stop)
+		wg.Wait()
+		t.Logf("%d whole, %d failed", whole.Load(), failed.Load())
+		s.up(t)
+	}
+	s.holds(t, m, "at the end")
 }

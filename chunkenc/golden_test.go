@@ -24,7 +24,7 @@ type golden struct {
 	s      *chunkenc.Samples
 }
 
-const goldenStart = 1_700_000_000_000
+const goldenStart int64 = 1_700_000_000_000
 
 // goldens are built without math functions whose last bit may differ by platform.
 func goldens() []golden {
@@ -122,7 +122,7 @@ func goldenHistograms(hint histogram.CounterResetHint) []golden {
 		if i == 0 || hint == histogram.GaugeType {
 			h.CounterResetHint = hint
 		}
-		t := int64(goldenStart + 15_000*i)
+		t := goldenStart + 15_000*int64(i)
 		hs.T, hs.ST, hs.H = append(hs.T, t), append(hs.ST, goldenStart), append(hs.H, h)
 		fs.T, fs.ST, fs.FH = hs.T, hs.ST, append(fs.FH, h.ToFloat(nil))
 	}

@@ -384,7 +384,7 @@ func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or u
 	for i := range k {
 		at := 1 + i
 		if n > samples {
-			at += (i*(n-samples) + int(uint32(i*0x9E3779B9)>>16)*n>>16) / samples
+			at += (i*(n-samples) + int(uint32(i)*0x9E3779B9>>16)*n>>16) / samples
 		}
 		delta[i], raw[i] = x[at]-x[at-1], x[at]-x[0]
 		linear[i] = raw[i] - int64(at)*slope
@@ -534,12 +534,10 @@ func (e *intEncoder) appendBlock(dst []byte, r []uint64) []byte {
 		v -= plan.base
 		z := zigzag(int64(v))
 		e.exc[count&(blockLen-1)], pos[count&(blockLen-1)] = z, uint8(i) // kept if it is one
-		if v>>plan.width != 0 {
-			or |= z
-			count++
-			v = 0
-		}
-		r[i] = v
+		exception := nonzero(v >> (plan.width & 63))
+		count += int(exception)
+		or |= z & -exception
+		r[i] = v & (exception - 1)
 	}
 	if count == 0 { // the base that the inliers have takes the others in
 		return pack(binary.AppendVarint(append(dst, byte(plan.width)), int64(plan.base)), r, plan.width)

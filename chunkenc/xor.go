@@ -121,25 +121,46 @@ func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 // repeatsLeast is how many repeats there should be to be worth a call of xorRepeats.
 const repeatsLeast = 6
 
-// xorRepeats writes the samples v[0], v[1], ... at t[1], t[2], ... as long as the value
-// is prev and the second difference is short, and returns how many they were and what
-// xorBits goes on with.
+// xorRepeats writes the samples v[0], v[1], ... at t[1], t[2], ... in threes as long as
+// the value is prev and the second difference is short, and returns how many they were
+// and what xorBits goes on with. Three take 51 bits at most: they are stored without
+// asking, since when a word is full is as good as random too.
 func xorRepeats(out []byte, at int, acc uint64, used uint, t []int64, v []float64, prev, delta uint64) (int, uint64, int, uint64, uint) {
+	binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
+	at += int(used >> 3)
+	used &= 7
 	last := t[0]
 	t = t[1:]
 	v = v[:len(t)]
-	for i, next := range t {
-		d := uint64(next - last)
-		dod := int64(d - delta)
-		if math.Float64bits(v[i]) != prev || uint64(dod+1<<13-1) >= 1<<14 {
-			return i, delta, at, acc, used
+	i := 0
+	for ; i+3 <= len(t); i += 3 {
+		a, b, c := t[i], t[i+1], t[i+2]
+		d0, d1, d2 := uint64(a-last), uint64(b-a), uint64(c-b)
+		o0, o1, o2 := d0-delta, d1-d0, d2-d1
+		far := (o0+1<<13-1)>>14 | (o1+1<<13-1)>>14 | (o2+1<<13-1)>>14
+		differs := (math.Float64bits(v[i]) ^ prev) | (math.Float64bits(v[i+1]) ^ prev) | (math.Float64bits(v[i+2]) ^ prev)
+		if far|differs != 0 {
+			break
 		}
-		last, delta = next, d
-		changed := nonzero(uint64(dod))
-		word := (0b10<<15 | uint64(dod)&(1<<14-1)<<1) & -changed
-		at, acc, used = putWord(out, at, acc, used, word, 2+15*uint(changed))
+		last, delta = c, d2
+		w0, n0 := repeatBits(o0)
+		w1, n1 := repeatBits(o1)
+		w2, n2 := repeatBits(o2)
+		n := n0 + n1 + n2
+		acc = acc<<(n&63) | w0<<((n1+n2)&63) | w1<<(n2&63) | w2
+		used += n
+		binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
+		at += int(used >> 3)
+		used &= 7
 	}
-	return len(t), delta, at, acc, used
+	return i, delta, at, acc, used
+}
+
+// repeatBits gives the bits of a sample with a short second difference whose value
+// repeats: 2 or 17.
+func repeatBits(dod uint64) (word uint64, n uint) {
+	changed := nonzero(dod)
+	return (0b10<<15 | dod&(1<<14-1)<<1) & -changed, 2 + 15*uint(changed)
 }
 
 // nonzero gives 1 unless x is 0.

@@ -30,11 +30,20 @@ type stack struct {
 	prom     *process // only asked, never started or stopped
 }
 
-// TestCompose starts the stack as a user does, kills rwsink's process in its
-// container, and reads everything back through a Prometheus that has lost its own data.
+// TestCompose starts the stack with both generations of the compose tool.
 func TestCompose(t *testing.T) {
-	needEngine(t)
+	t.Parallel()
+	if out, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
+		t.Skipf("skipped: no Docker engine answers: %v: %s", err, out)
+	}
 	buildImages(t)
+	t.Run("plugin", testComposePlugin)
+	t.Run("first generation", testComposeFirst)
+}
+
+// testComposePlugin starts the stack as a user does, kills rwsink's process in its
+// container, and reads everything back through a Prometheus that has lost its own data.
+func testComposePlugin(t *testing.T) {
 	config := t.TempDir()
 	plugins := filepath.Join(config, "cli-plugins")
 	if err := os.MkdirAll(plugins, 0o755); err != nil {
@@ -73,13 +82,11 @@ func TestCompose(t *testing.T) {
 	t.Logf("%d series read back over %v", len(got.series), at.Sub(begin).Round(time.Second))
 }
 
-// TestComposeFirstGeneration starts the stack with the older tool, which cannot wait.
-func TestComposeFirstGeneration(t *testing.T) {
-	needEngine(t)
+// testComposeFirst starts the stack with the older tool, which cannot wait.
+func testComposeFirst(t *testing.T) {
 	if _, err := exec.LookPath("docker-compose"); err != nil {
 		t.Skip("skipped: the first generation of the compose tool is not installed")
 	}
-	buildImages(t)
 	s := newStack(t, "", "docker-compose")
 	s.run("up", "-d")
 	s.waitHealthy("rwsink", 60*time.Second)
@@ -90,20 +97,16 @@ func TestComposeFirstGeneration(t *testing.T) {
 	}, func() string { return "Prometheus does not scrape rwsink" })
 }
 
-// needEngine skips the test where no Docker engine answers.
-func needEngine(t *testing.T) {
-	t.Helper()
-	if out, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
-		t.Skipf("skipped: no Docker engine answers: %v: %s", err, out)
-	}
-}
-
 // buildImages builds rwsink's image as a user does and, unless there is one,
 // Prometheus's: no registry may be in reach.
 func buildImages(t *testing.T) {
 	t.Helper()
+	mayStay := hasImage(rwsinkImage)
 	command(t, nil, "make", "-C", "..", "image")
-	if exec.Command("docker", "image", "inspect", prometheusImage).Run() == nil {
+	if !mayStay {
+		removeImageAfter(t, rwsinkImage)
+	}
+	if hasImage(prometheusImage) {
 		return
 	}
 	// As the published one: binary, an empty directory of user nobody, and busybox.
@@ -136,7 +139,15 @@ ENTRYPOINT ["/bin/prometheus"]
 		t.Fatal(err)
 	}
 	command(t, nil, "docker", "build", "--quiet", "--tag", prometheusImage, dir)
-	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", prometheusImage).Run() })
+	removeImageAfter(t, prometheusImage)
+}
+
+func hasImage(name string) bool {
+	return exec.Command("docker", "image", "inspect", name).Run() == nil
+}
+
+func removeImageAfter(t *testing.T, name string) {
+	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", name).Run() })
 }
 
 // newStack names a stack of its own with ports of its own, and takes it down at the end.

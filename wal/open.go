@@ -23,10 +23,10 @@ func Open(o Options) (*Log, error) {
 		o.FS = vfs.OS{}
 	}
 	if o.SegmentBytes <= 0 {
-		o.SegmentBytes = DefaultSegmentBytes
+		o.SegmentBytes = defaultSegmentBytes
 	}
 	if o.Interval <= 0 {
-		o.Interval = DefaultInterval
+		o.Interval = defaultInterval
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -107,19 +107,30 @@ func (l *Log) list() ([]uint64, error) {
 	return numbers, nil
 }
 
-// readHeader reads the header of a segment. Where it is damaged, the first
-// valid frame tells the first LSN; 0 says that there is none.
+// readHeader reads the header of a segment.
 func (l *Log) readHeader(number uint64) (segment, error) {
 	f, err := l.o.FS.Open(l.path(number))
 	if err != nil {
 		return segment{}, err
 	}
 	defer f.Close()
-	s := segment{}
-	if s.size, err = f.Size(); err != nil {
+	size, err := f.Size()
+	if err != nil {
 		return segment{}, err
 	}
-	b := make([]byte, min(headerSize, s.size))
+	s, err := inspect(f, size, number)
+	if errors.Is(err, ErrVersion) || errors.Is(err, ErrMagic) {
+		err = &vfs.CorruptError{Path: l.path(number), Err: err}
+	}
+	return s, err
+}
+
+// inspect reads the header of a segment's file. Where it is damaged, the first
+// valid frame tells the first LSN; 0 says that there is none. A file that is not
+// ours, or of a later version, is an error.
+func inspect(f io.ReaderAt, size int64, number uint64) (segment, error) {
+	s := segment{size: size}
+	b := make([]byte, min(headerSize, size))
 	if n, err := f.ReadAt(b, 0); n < len(b) {
 		return segment{}, err
 	}
@@ -128,7 +139,7 @@ func (l *Log) readHeader(number uint64) (segment, error) {
 		s.header, s.damaged = header{}, fmt.Errorf("%w: got number %d, want %d, first LSN %d", errHeader, s.number, number, s.first)
 	}
 	if errors.Is(s.damaged, ErrVersion) {
-		return segment{}, &vfs.CorruptError{Path: l.path(number), Err: s.damaged}
+		return segment{}, s.damaged
 	}
 	if s.first != 0 {
 		return s, nil
@@ -150,7 +161,7 @@ func (l *Log) readHeader(number uint64) (segment, error) {
 		return segment{}, err
 	}
 	if errors.Is(s.damaged, ErrMagic) && !blank && s.size > headerSize {
-		return segment{}, &vfs.CorruptError{Path: l.path(number), Err: s.damaged}
+		return segment{}, s.damaged
 	}
 	if blank || s.size <= headerSize {
 		s.damaged = nil // an unfinished creation

@@ -19,11 +19,12 @@ import (
 
 // config is what the flags of serve say.
 type config struct {
-	web     web.FlagConfig
-	storage storageConfig
-	limits  limitsConfig
-	write   writeConfig
-	read    readConfig
+	web      web.FlagConfig
+	adminAPI bool // --web.enable-admin-api
+	storage  storageConfig
+	limits   limitsConfig
+	write    writeConfig
+	read     readConfig
 
 	window         window         // --ooo.window
 	externalLabels externalLabels // --external-label
@@ -32,8 +33,11 @@ type config struct {
 type storageConfig struct {
 	path          string
 	retention     model.Duration
+	retentionSize size
 	blockDuration model.Duration
+	headMemory    size
 	walSync       string
+	walMaxSize    size
 	encoding      string
 	chunkSamples  uint
 	exemplars     uint
@@ -69,6 +73,8 @@ func serveFlags(cmd *kingpin.CmdClause) *config {
 		Default(":9201").Strings()
 	c.web.WebConfigFile = cmd.Flag("web.config.file", "File that enables TLS or authentication, in the format of Prometheus's exporters.").
 		Default("").String()
+	cmd.Flag("web.enable-admin-api", "Serve the endpoints below /api/v1/admin, for whoever reaches the address.").
+		BoolVar(&c.adminAPI)
 	c.storage.flags(cmd)
 	c.limits.flags(cmd)
 	c.write.flags(cmd)
@@ -112,12 +118,18 @@ func (c *storageConfig) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.path", "Data directory; created when it is not there.").
 		Default("data").StringVar(&c.path)
 	c.retention = model.Duration(15 * 24 * time.Hour)
-	cmd.Flag("storage.retention.time", "Age beyond which samples are refused; 0 accepts any age.").
+	cmd.Flag("storage.retention.time", "Age beyond which samples are refused and blocks removed; 0 accepts any age and keeps everything.").
 		Default("15d").SetValue(&c.retention)
-	cmd.Flag("storage.block-duration", "Time range that one container of samples spans.").
+	cmd.Flag("storage.retention.size", "Bytes of blocks, log and cold samples together, beyond which the oldest blocks are removed; 0 is no limit.").
+		Default("0").SetValue(&c.retentionSize)
+	cmd.Flag("storage.block-duration", "Time range that one block spans when it is flushed.").
 		Default("2h").SetValue(&c.blockDuration)
+	cmd.Flag("storage.head-memory", "Bytes of samples of ranges long past that are held in memory; beyond it the largest ranges are flushed.").
+		Default("256MiB").SetValue(atLeastOne{&c.headMemory})
 	cmd.Flag("storage.wal-sync", "When a write is on disk before it is acknowledged: always; interval (synced every 100 ms); never (the operating system decides).").
 		Default("always").EnumVar(&c.walSync, "always", "interval", "never")
+	cmd.Flag("storage.wal-max-size", "Bytes of the log beyond which whatever needs its oldest part is flushed.").
+		Default("2GiB").SetValue(atLeastOne{&c.walMaxSize})
 	cmd.Flag("storage.chunk-encoding", "Encoding of float chunks: delta, or raw (uncompressed, the yardstick).").
 		Default("delta").EnumVar(&c.encoding, "delta", "raw")
 	cmd.Flag("storage.chunk-samples", "Samples that a chunk holds at most in steady scraping.").
@@ -220,6 +232,19 @@ func (n *size) Set(s string) error {
 }
 
 func (n *size) String() string { return units.Base2Bytes(*n).String() }
+
+// atLeastOne is a size that may not be 0.
+type atLeastOne struct{ *size }
+
+func (n atLeastOne) Set(s string) error {
+	if err := n.size.Set(s); err != nil {
+		return err
+	}
+	if *n.size == 0 {
+		return fmt.Errorf("%q: want a size of at least one byte", s)
+	}
+	return nil
+}
 
 // externalLabels are the values of --external-label.
 type externalLabels map[string]string

@@ -41,8 +41,12 @@ func TestFlagDefaults(t *testing.T) {
 			name      string
 			got, want any
 		}{
+			{"admin API", c.adminAPI, false},
 			{"path", c.storage.path, "data"},
 			{"retention", time.Duration(c.storage.retention), 15 * 24 * time.Hour},
+			{"retention by size", c.storage.retentionSize, size(0)},
+			{"head memory", c.storage.headMemory, size(256 << 20)},
+			{"log size", c.storage.walMaxSize, size(2 << 30)},
 			{"block duration", time.Duration(c.storage.blockDuration), 2 * time.Hour},
 			{"sync", c.storage.syncPolicy(), wal.SyncAlways},
 			{"encoding", c.storage.floatEncoding(), chunkenc.EncDelta},
@@ -73,12 +77,16 @@ func TestFlagDefaults(t *testing.T) {
 func TestFlagValues(t *testing.T) {
 	c, err := parse(t, "--ooo.window=90m", "--storage.retention.time=0", "--limits.body=1MiB", "--limits.max-memory=2GiB",
 		"--storage.wal-sync=never", "--storage.chunk-encoding=raw", "--limits.decoded=77",
+		"--storage.head-memory=64MiB", "--storage.wal-max-size=1GiB", "--storage.retention.size=10GiB",
 		"--external-label=b=2", "--external-label=a=x=y", "--web.listen-address=127.0.0.1:1", "--web.listen-address=127.0.0.1:2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.window != window(90*time.Minute) || c.storage.retention != 0 || c.limits.body != 1<<20 || c.limits.decoded != 77 || c.limits.maxMemory != 2<<30 {
 		t.Errorf("%+v", c)
+	}
+	if c.storage.headMemory != 64<<20 || c.storage.walMaxSize != 1<<30 || c.storage.retentionSize != 10<<30 {
+		t.Errorf("sizes %+v", c.storage)
 	}
 	if c.storage.syncPolicy() != wal.SyncNever || c.storage.floatEncoding() != chunkenc.EncRaw {
 		t.Errorf("%+v", c.storage)
@@ -106,6 +114,9 @@ func TestFlagErrors(t *testing.T) {
 		"--storage.wal-sync=sometimes":  "wal-sync",
 		"--write.refused-status=500":    "refused-status",
 		"--storage.retention.time=-15d": "duration",
+		"--storage.retention.size=-1":   "32MiB",
+		"--storage.head-memory=0":       "at least one byte",
+		"--storage.wal-max-size=0B":     "at least one byte",
 		"--no-such-flag":                "unknown",
 	} {
 		if _, err := parse(t, arg); err == nil || !strings.Contains(err.Error(), want) {

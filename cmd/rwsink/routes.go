@@ -14,6 +14,7 @@ const endpoints = `rwsink
 
 POST /api/v1/write   Prometheus remote write 1.0 and 2.0
 POST /api/v1/read    Prometheus remote read, sampled or streamed
+POST /api/v1/admin/tsdb/flush   everything to blocks; with --web.enable-admin-api
 GET  /metrics        metrics of this process
 GET  /-/healthy      200 while the process serves
 GET  /-/ready        200 when writes and reads are taken, else 503 and why; a suspect clock is told
@@ -21,10 +22,10 @@ GET  /-/ready        200 when writes and reads are taken, else 503 and why; a su
 
 // routes are the handlers by path.
 type routes struct {
-	write, read http.Handler
-	ready       func() error  // nil, or why not
-	notice      func() string // what to know although it is ready, or nothing
-	registry    *prometheus.Registry
+	write, read, flush http.Handler
+	ready              func() error  // nil, or why not
+	notice             func() string // what to know although it is ready, or nothing
+	registry           *prometheus.Registry
 }
 
 // mux says which handler answers which path; write and read judge methods
@@ -33,6 +34,8 @@ func (r routes) mux() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/write", r.write)
 	mux.Handle("/api/v1/read", r.read)
+	mux.Handle("POST /api/v1/admin/tsdb/flush", r.flush)
+	mux.Handle("PUT /api/v1/admin/tsdb/flush", r.flush)
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(r.registry,
 		promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{Registry: r.registry})))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {

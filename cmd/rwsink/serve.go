@@ -159,9 +159,11 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 		exemplars = -1
 	}
 	return store.Open(store.Options{
-		Path: c.storage.path,
-		FS:   vfs.OS{},
-		Sync: c.storage.syncPolicy(),
+		Path:    c.storage.path,
+		FS:      vfs.OS{},
+		Sync:    c.storage.syncPolicy(),
+		LogMax:  int64(c.storage.walMaxSize),
+		MaxSize: int64(c.storage.retentionSize),
 		Head: head.Options{
 			BlockDuration: time.Duration(c.storage.blockDuration),
 			ChunkSamples:  int(c.storage.chunkSamples),
@@ -174,7 +176,7 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 				TrustClock: c.storage.trustClock,
 				Now:        time.Now,
 			},
-			Limits:  head.Limits{Series: int(c.limits.series), Labels: int(c.limits.labels)},
+			Limits:  head.Limits{Series: int(c.limits.series), Labels: int(c.limits.labels), ColdBytes: int(c.storage.headMemory)},
 			Relabel: rules,
 			Logger:  logger.With("component", "head"),
 			Metrics: metrics.NewHead(reg),
@@ -206,6 +208,7 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 			Logger:         logger.With("component", "query"),
 			Metrics:        metrics.NewQuery(registry),
 		}),
+		flush:    flushHandler(c.adminAPI, st, logger.With("component", "admin")),
 		ready:    st.Ready,
 		notice:   st.Notice,
 		registry: registry,

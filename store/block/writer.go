@@ -100,16 +100,21 @@ func (w *Writer) AddSeries(ls labels.Labels, list []chunkenc.Chunk) error {
 		entry.chunks[i] = chunkEntry{ref, list[i].MinT, list[i].MaxT}
 		w.stats.NumSamples += uint64(list[i].N)
 	}
-	w.minT = min(w.minT, list[0].MinT)
-	w.maxT = max(w.maxT, list[len(list)-1].MaxT)
-	w.stats.NumChunks += uint64(len(list))
+	w.register(entry)
+	return nil
+}
+
+// register takes a series whose chunks are written into the index.
+func (w *Writer) register(s seriesEntry) {
+	w.minT = min(w.minT, s.chunks[0].minT)
+	w.maxT = max(w.maxT, s.chunks[len(s.chunks)-1].maxT)
+	w.stats.NumChunks += uint64(len(s.chunks))
 	w.stats.NumSeries++
-	ls.Range(func(l labels.Label) {
+	s.labels.Range(func(l labels.Label) {
 		w.symbols[l.Name] = struct{}{}
 		w.symbols[l.Value] = struct{}{}
 	})
-	w.series = append(w.series, entry)
-	return nil
+	w.series = append(w.series, s)
 }
 
 // addChunk writes one chunk, its time column shared when another chunk within
