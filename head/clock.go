@@ -51,6 +51,9 @@ type bounds struct {
 	suspect bool
 }
 
+// outside says whether t is too old or too new for a sample in order.
+func (w bounds) outside(t int64) bool { return t < w.floor || t > w.ceil }
+
 // narrow says whether the late are bounded more tightly than the others.
 func (w bounds) narrow() bool { return w.late > w.floor }
 

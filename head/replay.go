@@ -34,9 +34,6 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (f
 	if err != nil {
 		return fmt.Errorf("replay of the log: %w", err)
 	}
-	if r.newest.seen {
-		h.clock.see(r.newest.t)
-	}
 	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
 	if len(rec.Lost) > 0 || r.unnamed > 0 {
@@ -59,17 +56,13 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (f
 const progressEvery = 5 * time.Second
 
 type replayer struct {
-	head      *Head
-	committer *committer
-	covered   func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
-	skipped   int
-	batch     record.Batch
-	samples   int
-	unnamed   int
-	newest    struct {
-		t    int64
-		seen bool
-	}
+	head              *Head
+	committer         *committer
+	covered           func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
+	skipped           int
+	batch             record.Batch
+	samples           int
+	unnamed           int
 	started, reported time.Time
 }
 
@@ -128,9 +121,7 @@ func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
 		return
 	}
 	r.samples++
-	if !r.newest.seen || x.t > r.newest.t {
-		r.newest.t, r.newest.seen = x.t, true
-	}
+	r.head.clock.see(x.t)
 	r.committer.place(s, lsn, x)
 }
 

@@ -286,6 +286,24 @@ func TestClockThatMoved(t *testing.T) {
 	}
 }
 
+// TestClockThatMovedUnwatched moves the clock while nobody writes: whoever is
+// about to flush or remove by it must know all the same.
+func TestClockThatMovedUnwatched(t *testing.T) {
+	clock, o := newClock(), options()
+	o.Accept.Now = clock.now
+	p := run(t, o)
+	p.stored(t, float(0, nowMs, 1))
+	for _, step := range []struct {
+		by      int64
+		suspect bool
+	}{{0, false}, {hourMs, true}, {0, false}, {-hourMs, true}} {
+		clock.ms.Store(nowMs + step.by)
+		if now, suspect := p.head.Now(); suspect != step.suspect || now.UnixMilli() != nowMs+step.by {
+			t.Errorf("moved by %d ms: got %v, suspect %v", step.by, now, suspect)
+		}
+	}
+}
+
 func ExampleRefusals() {
 	var r head.Refusals
 	r.Add(2, &head.Refusal{Item: head.ItemSample, Reason: head.ReasonTooOld, Detail: "older than 5", Series: `{__name__="m"}`, T: 4, Value: "1"})
