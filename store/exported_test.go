@@ -29,7 +29,7 @@ import (
 // order, in blocks, in the head and in both, and returns what it holds.
 func exportDir(t *testing.T) (dir string, newest int64, want []string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "data")
+	dir = filepath.Join(quickDir(t), "data")
 	s := open(t, store.Options{Path: dir})
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

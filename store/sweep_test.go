@@ -131,6 +131,7 @@ func (w *sweep) crash(at string) {
 		}
 		dir := filepath.Join(filepath.Dir(w.dir), "copy")
 		w.fs.copyTo(w.t, w.dir, dir, c)
+		w.sound(fmt.Sprintf("%s (cut %d)", at, c), dir)
 		w.reopen(fmt.Sprintf("%s (cut %d)", at, c), dir)
 		if err := os.RemoveAll(dir); err != nil {
 			w.t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"math"
@@ -123,27 +124,46 @@ func (c *checker) open(name string) []byte {
 // cannot be understood.
 func (c *checker) checkInfo() bool {
 	path := c.path(infoName)
-	info := &c.Info
-	if err := readJSON(path, info); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = damaged(path, 0, errMissing)
-		}
+	err := c.readInfo(path)
+	var newer *NewerError
+	switch {
+	case errors.As(err, &newer):
 		c.fault(err)
-		c.partial = true
-	} else {
-		switch {
-		case info.Magic != infoMagic:
-			c.damage(path, 0, "magic %q, want %q", info.Magic, infoMagic)
-		case info.Version > infoVersion:
-			c.fault(&NewerError{path, info.Version})
-			return false
-		case info.Version != infoVersion:
-			c.damage(path, 0, "version %d, want %d", info.Version, infoVersion)
-		}
+		return false
+	case err != nil:
+		c.fault(err)
+		c.partial, c.Info = true, Info{} // nothing it says is sure
+	default:
 		c.checkGeneration(path)
 	}
 	c.checkFiles(path)
 	return true
+}
+
+// readInfo reads rwsink.json and says why nothing in it is to be trusted.
+func (c *checker) readInfo(path string) error {
+	info := &c.Info
+	_, err := readJSON(path, info)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return damaged(path, 0, errMissing)
+	case err != nil:
+		return err
+	case info.Magic != infoMagic:
+		return damaged(path, 0, fmt.Errorf("magic %q, want %q", info.Magic, infoMagic))
+	case info.Version > infoVersion:
+		return &NewerError{path, info.Version}
+	case info.Version != infoVersion:
+		return damaged(path, 0, fmt.Errorf("version %d, want %d", info.Version, infoVersion))
+	}
+	sum, err := info.checksum()
+	if err == nil && sum != info.CRC {
+		err = fmt.Errorf("checksum %08x, want %08x", sum, info.CRC)
+	}
+	if err != nil {
+		return damaged(path, 0, err)
+	}
+	return nil
 }
 
 func (c *checker) checkGeneration(path string) {
@@ -207,7 +227,7 @@ func (c *checker) checkMeta() {
 	if c.skip[metaName] {
 		return
 	}
-	meta, err := readMeta(c.dir)
+	meta, err := readMeta(c.dir, c.metaChecksum())
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) { // rwsink.json, which would have named it, is damaged
 			err = damaged(c.path(metaName), 0, errMissing)
@@ -220,6 +240,16 @@ func (c *checker) checkMeta() {
 	if meta.Compaction.Level < 1 || len(meta.Compaction.Sources) == 0 {
 		c.damage(c.path(metaName), 0, "compaction level %d with %d sources", meta.Compaction.Level, len(meta.Compaction.Sources))
 	}
+}
+
+// metaChecksum returns what the checksum of meta.json should be: what it is,
+// where rwsink.json does not tell.
+func (c *checker) metaChecksum() uint32 {
+	if c.Info.Magic != "" {
+		return c.Info.MetaCRC
+	}
+	data, _ := os.ReadFile(c.path(metaName)) // who reads it next sees the error
+	return crc32.Checksum(data, castagnoli)
 }
 
 func (c *checker) checkTombstones() {

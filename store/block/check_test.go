@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/vfs"
@@ -158,22 +159,81 @@ func TestCheckOfFiles(t *testing.T) {
 	expect(t, "a file too many", dir, [2]string{"chunks/000002", "does not list"})
 }
 
-// TestCheckOfJSON changes fields of the JSON files; meta.json keeps its length.
+// rewrite changes the JSON files of a block and the checksums with them.
+func rewrite(t *testing.T, dir string, f func(*block.Info, *tsdb.BlockMeta)) {
+	t.Helper()
+	var info block.Info
+	var meta tsdb.BlockMeta
+	change(t, filepath.Join(dir, "meta.json"), func(b []byte) []byte {
+		if err := json.Unmarshal(b, &meta); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+	table := crc32.MakeTable(crc32.Castagnoli)
+	change(t, filepath.Join(dir, "rwsink.json"), func(b []byte) []byte {
+		if err := json.Unmarshal(b, &info); err != nil {
+			t.Fatal(err)
+		}
+		f(&info, &meta)
+		data, err := json.Marshal(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(t, filepath.Join(dir, "meta.json"), func([]byte) []byte { return data })
+		for i := range info.Files {
+			if info.Files[i].Name == "meta.json" {
+				info.Files[i].Size = int64(len(data))
+			}
+		}
+		info.MetaCRC, info.CRC = crc32.Checksum(data, table), 0
+		if data, err = json.Marshal(info); err != nil {
+			t.Fatal(err)
+		}
+		info.CRC = crc32.Checksum(data, table)
+		if data, err = json.Marshal(info); err != nil {
+			t.Fatal(err)
+		}
+		return data
+	})
+}
+
+// TestCheckOfJSON changes what the JSON files say, their checksums with it.
 func TestCheckOfJSON(t *testing.T) {
-	for _, tc := range []struct{ file, from, to, want string }{
-		{"rwsink.json", `"version": 1`, `"version": 2`, "use a newer rwsink"},
-		{"rwsink.json", `"rwsink-block"`, `"other"`, `magic "other"`},
-		{"rwsink.json", `"class": 1`, `"class": 7`, "unknown class 7"},
-		{"rwsink.json", `"lsn": 9`, `"lsn": 8`, "log range 0"},
-		{"rwsink.json", `"from": 0`, `"from": 10`, "log range 0"},
-		{"rwsink.json", `"delta"`, `"raw"`, "the chunks have"},
-		{"rwsink.json", `"name": "index"`, `"name": "indez"`, ""},
-		{"meta.json", `"numSeries": 4`, `"numSeries": 5`, "5 series by its statistics, but there are 4"},
-		{"meta.json", `"numChunks": 7`, `"numChunks": 8`, "8 chunks by its statistics"},
-		{"meta.json", `"numSamples": 121`, `"numSamples": 120`, "120 samples by its statistics"},
-		{"meta.json", `"minTime": 17`, `"minTime": 16`, "the samples reach from"},
-		{"meta.json", `"level": 1`, `"level": 0`, "level 0"},
-		{"meta.json", `"version": 1`, `"version": 2`, "version 2"},
+	for _, tc := range []struct {
+		file, want string
+		change     func(*block.Info, *tsdb.BlockMeta)
+	}{
+		{"rwsink.json", "use a newer rwsink", func(i *block.Info, _ *tsdb.BlockMeta) { i.Version = 2 }},
+		{"rwsink.json", "version 0, want 1", func(i *block.Info, _ *tsdb.BlockMeta) { i.Version = 0 }},
+		{"rwsink.json", `magic "other"`, func(i *block.Info, _ *tsdb.BlockMeta) { i.Magic = "other" }},
+		{"rwsink.json", "unknown class 7", func(i *block.Info, _ *tsdb.BlockMeta) { i.Generation.Class = 7 }},
+		{"rwsink.json", "log range 0", func(i *block.Info, _ *tsdb.BlockMeta) { i.Generation.LSN = 8 }},
+		{"rwsink.json", "log range 0", func(i *block.Info, _ *tsdb.BlockMeta) { i.Logs[0].From = 10 }},
+		{"rwsink.json", "the chunks have", func(i *block.Info, _ *tsdb.BlockMeta) { i.Encodings[0] = "raw" }},
+		{"rwsink.json", "no files are listed", func(i *block.Info, _ *tsdb.BlockMeta) { i.Files = nil }},
+		{"meta.json", "5 series by its statistics, but there are 4", func(_ *block.Info, m *tsdb.BlockMeta) { m.Stats.NumSeries++ }},
+		{"meta.json", "8 chunks by its statistics", func(_ *block.Info, m *tsdb.BlockMeta) { m.Stats.NumChunks++ }},
+		{"meta.json", "120 samples by its statistics", func(_ *block.Info, m *tsdb.BlockMeta) { m.Stats.NumSamples-- }},
+		{"meta.json", "the samples reach from", func(_ *block.Info, m *tsdb.BlockMeta) { m.MinTime-- }},
+		{"meta.json", "level 0", func(_ *block.Info, m *tsdb.BlockMeta) { m.Compaction.Level = 0 }},
+		{"meta.json", "version 2", func(_ *block.Info, m *tsdb.BlockMeta) { m.Version = 2 }},
+	} {
+		dir := sound(t)
+		rewrite(t, dir, tc.change)
+		expect(t, tc.want, dir, [2]string{tc.file, tc.want})
+	}
+	dir := sound(t)
+	rewrite(t, dir, func(i *block.Info, _ *tsdb.BlockMeta) { i.Files[1].Name = "indez" })
+	expect(t, "another name", dir, [2]string{"index", "does not list this file"}, [2]string{"indez", "missing"})
+}
+
+// TestCheckOfChangedJSON changes numbers and leaves the checksums.
+func TestCheckOfChangedJSON(t *testing.T) {
+	for _, tc := range []struct{ file, from, to string }{
+		{"rwsink.json", `"lsn": 9`, `"lsn": 8`},
+		{"rwsink.json", `"size": 2`, `"size": 3`},
+		{"meta.json", `"numSeries": 4`, `"numSeries": 5`},
 	} {
 		dir := sound(t)
 		change(t, filepath.Join(dir, tc.file), func(b []byte) []byte {
@@ -182,11 +242,7 @@ func TestCheckOfJSON(t *testing.T) {
 			}
 			return bytes.Replace(b, []byte(tc.from), []byte(tc.to), 1)
 		})
-		if tc.want == "" {
-			expect(t, tc.to, dir, [2]string{"index", "does not list this file"}, [2]string{"indez", "missing"})
-			continue
-		}
-		expect(t, tc.to, dir, [2]string{tc.file, tc.want})
+		expect(t, tc.to, dir, [2]string{tc.file, "checksum"})
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -22,8 +21,6 @@ const (
 	seriesAlign  = 16 // a series' reference is its offset over this
 	indexVersion = 2
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // indexChecker checks one index file.
 type indexChecker struct {

@@ -131,10 +131,15 @@ func (d *dumper) info(b []byte) error {
 	for _, p := range info.Parents {
 		d.print("in place of block %s", p)
 	}
+	d.print("crc32c %08x, that of meta.json %08x", info.CRC, info.MetaCRC)
 	if info.Version > infoVersion {
 		return &NewerError{d.path, info.Version}
 	}
-	return nil
+	sum, err := info.checksum()
+	if err == nil && sum != info.CRC {
+		d.damage(0, fmt.Errorf("checksum %08x, want %08x", sum, info.CRC))
+	}
+	return err
 }
 
 func (d *dumper) segment(b []byte) error {

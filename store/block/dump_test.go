@@ -82,6 +82,7 @@ func TestDumpOfDamage(t *testing.T) {
 		{"rwsink.json", func(b []byte) []byte { return b[:20] }, ""},
 		{"rwsink.json", func([]byte) []byte { return []byte("{}") }, ""},
 		{"rwsink.json", func(b []byte) []byte { return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 2`), 1) }, "version 2"},
+		{"rwsink.json", func(b []byte) []byte { return bytes.Replace(b, []byte(`"lsn": 9`), []byte(`"lsn": 8`), 1) }, "damage at 0: checksum"},
 		{"tombstones", func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, "damage at 5: crc32c"},
 		{"tombstones", func(b []byte) []byte { return b[:6] }, ""},
 		{"meta.json", func([]byte) []byte { return []byte("nothing of ours") }, ""},
