@@ -172,7 +172,10 @@ func BenchmarkSize(b *testing.B) {
 			b.Run(name+"/"+arrival, func(b *testing.B) {
 				for b.Loop() {
 					var clock atomic.Int64
-					s := start(b, store.Options{Path: filepath.Join(b.TempDir(), "data"), Sync: wal.SyncNever, Head: head.Options{
+					if name == "nab-real" { // of long ago
+						clock.Store(time.Now().UnixMilli())
+					}
+					s := start(b, store.Options{Path: filepath.Join(quickDir(b), "data"), Sync: wal.SyncNever, Head: head.Options{
 						Accept: head.Accept{Window: -1, TrustClock: true, Now: func() time.Time { return time.UnixMilli(clock.Load()) }},
 					}})
 					feed(b, s, y, &clock)
