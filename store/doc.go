@@ -18,6 +18,9 @@
 //   - A view holds every batch acknowledged before it was taken. It is immutable
 //     but for later samples, which it may show.
 //
+// Check verifies a directory that no process uses, and changes nothing in it.
+// Export writes what is in one as blocks of Prometheus.
+//
 // Ownership: a Store is opened, replayed and closed by one goroutine; Ready, Head
 // and View serve any. A Reader serves one goroutine.
 //

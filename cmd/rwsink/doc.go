@@ -1,7 +1,7 @@
 // Command rwsink receives Prometheus remote write and serves remote read.
 //
 // In: flags and files named by them. Out: a process that serves HTTP until a
-// signal, or one answer on standard output (dump, probe, version).
+// signal, or one answer on standard output (check, dump, export, probe, version).
 //
 // This package holds flags and wiring, nothing else: every flag of rwsink stands
 // in flags.go and becomes a field of another package's Options; serve.go opens
