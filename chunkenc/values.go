@@ -358,9 +358,9 @@ func (d *Decoder) readValues(dst []float64, data []byte, at, n, need int, h *hea
 	return grown, at, nil
 }
 
-func fill(out []float64, v float64) {
+func fill[E any](out []E, v E) {
 	for len(out) >= 8 {
-		o := (*[8]float64)(out)
+		o := (*[8]E)(out)
 		o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7] = v, v, v, v, v, v, v, v
 		out = out[8:]
 	}
