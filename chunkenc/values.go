@@ -86,6 +86,15 @@ func (e *Encoder) appendValues(dst []byte, v []float64) ([]byte, byte) {
 
 func isConst(v []float64) bool {
 	first := math.Float64bits(v[0])
+	for ; len(v) >= 8; v = v[8:] {
+		u := (*[8]float64)(v)
+		if (math.Float64bits(u[0])^first)|(math.Float64bits(u[1])^first)|
+			(math.Float64bits(u[2])^first)|(math.Float64bits(u[3])^first)|
+			(math.Float64bits(u[4])^first)|(math.Float64bits(u[5])^first)|
+			(math.Float64bits(u[6])^first)|(math.Float64bits(u[7])^first) != 0 {
+			return false
+		}
+	}
 	for _, f := range v {
 		if math.Float64bits(f) != first {
 			return false
