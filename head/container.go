@@ -56,9 +56,6 @@ func aligned(t, lengthMs int64) (lo, hi int64) {
 	return lo, hi
 }
 
-// Range returns the bounds, both ends included, Unix milliseconds.
-func (c *Container) Range() (lo, hi int64) { return c.lo, c.hi }
-
 func (c *Container) contains(t int64) bool { return t >= c.lo && t <= c.hi }
 
 func (c *Container) overlaps(lo, hi int64) bool { return c.lo <= hi && c.hi >= lo }

@@ -142,10 +142,10 @@ func (c *Container) chunks() int {
 	return n
 }
 
-// Each calls f for every series, sorted by labels, with its chunks: sealed,
+// Each calls emit for every series, sorted by labels, with its chunks: sealed,
 // ascending, disjoint, late samples merged in, cut as a head would have. The
-// chunks are borrowed until f returns.
-func (f *Frozen) Each(ctx context.Context, fn func(labels.Labels, []chunkenc.Chunk) error) error {
+// chunks are borrowed until emit returns; emit's error ends it.
+func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.Chunk) error) error {
 	var list []*Series
 	f.c.each(func(s *Series) { list = append(list, s) })
 	slices.SortFunc(list, func(a, b *Series) int { return labels.Compare(a.labels, b.labels) })
@@ -161,7 +161,7 @@ func (f *Frozen) Each(ctx context.Context, fn func(labels.Labels, []chunkenc.Chu
 		} else {
 			chunks = a.finish(f.c, f.c.parts[s])
 		}
-		if err := fn(s.labels, chunks); err != nil {
+		if err := emit(s.labels, chunks); err != nil {
 			return err
 		}
 	}

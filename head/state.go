@@ -12,7 +12,7 @@ import (
 )
 
 // LogState writes the metadata table and the exemplar ring to the log again,
-// so that the segments before may go. It returns once the frame is durable.
+// so that the segments before may go. It returns once all of it is durable.
 func (h *Head) LogState(ctx context.Context) error {
 	var err error
 	if e := h.between(ctx, func(c *committer) { err = c.logState() }); e != nil {
@@ -21,71 +21,41 @@ func (h *Head) LogState(ctx context.Context) error {
 	return err
 }
 
-// stateFrame is about how many bytes of state go into one frame.
-const stateFrame = 4 << 20
+// stateShare is the part of what a frame may hold at which logState begins
+// another: what senders made grow must never be more than the log takes.
+const stateShare = 64
 
-// logState writes frame after frame, each in a group of its own: a segment may
-// end between them.
 func (c *committer) logState() error {
-	r, size := &record.Batch{}, 0
+	b, size := &Batch{}, 0
+	write := func() error {
+		err := c.write([]*Batch{b})
+		if err != nil {
+			c.unname(0)
+		}
+		b.clear()
+		size = 0
+		return err
+	}
+	grow := func(n int) error {
+		if size += n; size < c.maxPayload/stateShare {
+			return nil
+		}
+		return write()
+	}
 	for family, m := range c.head.Metadata() {
-		r.Metadata = append(r.Metadata, record.Metadata{Family: family, Type: m.Type, Unit: m.Unit, Help: m.Help})
-		if size += len(family) + len(m.Unit) + len(m.Help); size >= stateFrame {
-			if err := c.logFrame(r, nil); err != nil {
-				return err
-			}
-			r.Metadata, size = r.Metadata[:0], 0
+		b.metadata = append(b.metadata, record.Metadata{Family: family, Type: m.Type, Unit: m.Unit, Help: m.Help})
+		if err := grow(len(family) + len(m.Unit) + len(m.Help)); err != nil {
+			return err
 		}
 	}
-	var list []batchExemplar
 	err := c.head.exemplars.ring.IterateExemplars(func(ls labels.Labels, e exemplar.Exemplar) error {
-		list = append(list, batchExemplar{c.head.identity.withLabels(ls), e})
-		return nil
+		b.exemplars = append(b.exemplars, batchExemplar{c.head.identity.withLabels(ls), e})
+		return grow(int(ls.ByteSize() + e.Labels.ByteSize()))
 	})
-	if err != nil {
+	if err != nil || b.items() == 0 {
 		return err
 	}
-	from := 0
-	for i := range list {
-		l := list[i].Labels
-		if size += exemplarBytes + len(l.Bytes(nil)) + len(list[i].series.labels.Bytes(nil)); size >= stateFrame {
-			if err := c.logFrame(r, list[from:i+1]); err != nil {
-				return err
-			}
-			r.Metadata, from, size = r.Metadata[:0], i+1, 0
-		}
-	}
-	return c.logFrame(r, list[from:])
-}
-
-// exemplarBytes is about what an exemplar takes beside its labels.
-const exemplarBytes = 32
-
-// logFrame writes metadata and exemplars, with the records of their series.
-func (c *committer) logFrame(r *record.Batch, list []batchExemplar) error {
-	if len(r.Metadata)+len(list) == 0 {
-		return nil
-	}
-	segment, err := c.log.Begin()
-	if err != nil {
-		return err
-	}
-	c.named = c.named[:0]
-	c.record.Series = c.record.Series[:0]
-	r.Exemplars = r.Exemplars[:0]
-	for i := range list {
-		e := &list[i]
-		c.name(e.series, segment)
-		r.Exemplars = append(r.Exemplars, record.Exemplar{Ref: e.series.ref, T: e.Ts, V: e.Value, Labels: e.Labels})
-	}
-	r.Series = c.record.Series
-	if _, err = c.log.Write(ClassWritten, record.Append(nil, r)); err == nil {
-		err = c.log.Commit()
-	}
-	if err != nil {
-		c.unname(0)
-	}
-	return err
+	return write()
 }
 
 // FirstNeeded returns the first frame whose samples are in the head only; ok
@@ -107,7 +77,9 @@ func (h *Head) Stored(t int64) { h.clock.see(t) }
 // removed by retention by size and are not taken again.
 func (h *Head) KeepFrom(t int64) { h.clock.kept.Store(max(t, h.clock.kept.Load())) }
 
-// Now returns the receiver's clock, and whether it is suspect.
+// Now returns the receiver's clock, and whether it is suspect at this moment,
+// also where no write has asked for long. Called once Ready has returned nil.
 func (h *Head) Now() (now time.Time, suspect bool) {
-	return h.clock.accept.Now(), h.clock.why.Load() != nil
+	w := h.clock.bounds()
+	return time.UnixMilli(w.nowMs), w.suspect
 }

@@ -97,7 +97,7 @@ func (s *Stack) window(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 			return err
 		}
 		err = l.Read(lo, hi, func(run *chunkenc.Samples) error {
-			s.late.AddRun(run)
+			s.late.addRun(run)
 			return nil
 		})
 	}
@@ -123,16 +123,12 @@ func (s *Stack) keep(run *chunkenc.Samples) {
 		dst, s.free = s.free[n-1], s.free[:n-1]
 	}
 	dst.Reset(run.Kind)
-	dst.T = append(dst.T, run.T...)
-	dst.ST = append(dst.ST, run.ST...)
-	dst.V = append(dst.V, run.V...)
-	dst.H = append(dst.H, run.H...)
-	dst.FH = append(dst.FH, run.FH...)
+	dst.Append(run)
 	s.base = append(s.base, dst)
 }
 
-// AddRun adds the samples of a run. Histogram objects are kept.
-func (b *Buffer) AddRun(run *chunkenc.Samples) {
+// addRun adds the samples of a run. Histogram objects are kept.
+func (b *Buffer) addRun(run *chunkenc.Samples) {
 	for i, t := range run.T {
 		var st int64
 		if len(run.ST) > 0 {

@@ -45,3 +45,29 @@ func (s *Store) BlockDirs() (dirs []string) {
 
 // Segments returns how many segments the log has.
 func (s *Store) Segments() int { return len(s.wal.Segments()) }
+
+// Closing is closed once Close has begun.
+func (s *Store) Closing() <-chan struct{} { return s.ctx.Done() }
+
+// CompactSome merges what is worth it.
+func (s *Store) CompactSome(ctx context.Context) error {
+	s.maintenance.Lock()
+	defer s.maintenance.Unlock()
+	return s.compact(ctx, false)
+}
+
+// BlockRanges returns the ranges of the open blocks, by name.
+func (s *Store) BlockRanges() map[string][2]int64 {
+	out := map[string][2]int64{}
+	for _, b := range *s.blocks.Load() {
+		minT, maxT := b.Range()
+		out[b.Name()] = [2]int64{minT, maxT}
+	}
+	return out
+}
+
+// Total returns the bytes that retention by size counts, SetMaxSize sets its limit.
+func (s *Store) Total() int64 { return s.total() }
+
+// SetMaxSize is for a store without a maintenance loop.
+func (s *Store) SetMaxSize(n int64) { s.o.MaxSize = n }

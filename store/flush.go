@@ -70,7 +70,7 @@ func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
 	lo, hi := f.Range()
 	from, to := f.Log()
 	dir, err := w.Commit(ctx, block.CommitInfo{
-		Generation: block.Generation{Class: head.ClassWritten, LSN: uint64(to)}, Level: 1,
+		Generation: block.Generation{Class: wal.ClassWritten, LSN: uint64(to)}, Level: 1,
 		Logs: []block.LogRange{{MinT: lo, MaxT: hi, From: uint64(from), To: uint64(to)}},
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rwsink/rwsink/internal/vfs"
@@ -17,8 +18,10 @@ import (
 // power cut may undo: those on names of a directory that was not synced since.
 type stepFS struct {
 	vfs.OS
-	step    func(op, name string) error
-	graves  string // where removed files are kept
+	step   func(op, name string) error
+	graves string // where removed files are kept
+
+	mu      sync.Mutex
 	pending []undo
 	n       int
 }
@@ -30,11 +33,20 @@ type undo struct {
 }
 
 func (f *stepFS) at(op, name string) error {
+	f.mu.Lock()
 	f.n++
+	f.mu.Unlock()
 	if f.step == nil {
 		return nil
 	}
 	return f.step(op, name)
+}
+
+// may notes what a power cut may undo until dir is synced.
+func (f *stepFS) may(dir string, do func(at func(string) string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(f.pending, undo{dir, do})
 }
 
 func (f *stepFS) MkdirAll(dir string) error {
@@ -42,7 +54,7 @@ func (f *stepFS) MkdirAll(dir string) error {
 		return err
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		f.pending = append(f.pending, undo{filepath.Dir(dir), func(at func(string) string) error { return os.RemoveAll(at(dir)) }})
+		f.may(filepath.Dir(dir), func(at func(string) string) error { return os.RemoveAll(at(dir)) })
 	}
 	return f.OS.MkdirAll(dir)
 }
@@ -51,7 +63,7 @@ func (f *stepFS) Create(name string) (vfs.File, error) {
 	if err := f.at("create", name); err != nil {
 		return nil, err
 	}
-	f.pending = append(f.pending, undo{filepath.Dir(name), func(at func(string) string) error { return os.RemoveAll(at(name)) }})
+	f.may(filepath.Dir(name), func(at func(string) string) error { return os.RemoveAll(at(name)) })
 	return f.OS.Create(name)
 }
 
@@ -59,7 +71,7 @@ func (f *stepFS) Rename(from, to string) error {
 	if err := f.at("rename", to); err != nil {
 		return err
 	}
-	f.pending = append(f.pending, undo{filepath.Dir(to), func(at func(string) string) error { return os.Rename(at(to), at(from)) }})
+	f.may(filepath.Dir(to), func(at func(string) string) error { return os.Rename(at(to), at(from)) })
 	return f.OS.Rename(from, to)
 }
 
@@ -69,7 +81,9 @@ func (f *stepFS) Remove(name string) error {
 	}
 	again := func(at func(string) string) error { return os.Mkdir(at(name), 0o755) }
 	if st, err := os.Stat(name); err == nil && !st.IsDir() {
+		f.mu.Lock()
 		grave := filepath.Join(f.graves, fmt.Sprint(f.n))
+		f.mu.Unlock()
 		if err := os.Link(name, grave); err != nil {
 			return err
 		}
@@ -77,7 +91,7 @@ func (f *stepFS) Remove(name string) error {
 	}
 	err := f.OS.Remove(name)
 	if err == nil {
-		f.pending = append(f.pending, undo{filepath.Dir(name), again})
+		f.may(filepath.Dir(name), again)
 	}
 	return err
 }
@@ -86,6 +100,8 @@ func (f *stepFS) SyncDir(dir string) error {
 	if err := f.at("sync", dir); err != nil {
 		return err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	kept := f.pending[:0]
 	for _, u := range f.pending {
 		if u.dir != dir {
@@ -130,7 +146,7 @@ func (f *stepFS) copyTo(t testing.TB, src, dst string, c cut) {
 }
 
 // copyDir copies a data directory. Finished blocks never change: their files are linked.
-func copyDir(t testing.TB, src, dst string) {
+func copyDir(t fataler, src, dst string) {
 	t.Helper()
 	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

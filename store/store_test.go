@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -19,7 +20,20 @@ import (
 	"github.com/rwsink/rwsink/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// quickChecks is how many histories a property test draws unless -rapid.checks says more.
+const quickChecks = "25"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given {
+		if err := flag.Set("rapid.checks", quickChecks); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // quickDir is a directory for tests with many files: in memory where there is such a place.
 func quickDir(t testing.TB) string {
@@ -54,7 +68,7 @@ func open(t *testing.T, o store.Options) *store.Store {
 	return s
 }
 
-func closeStore(t *testing.T, s *store.Store) {
+func closeStore(t testing.TB, s *store.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +19,24 @@ import (
 	"github.com/rwsink/rwsink/store"
 )
 
+// plain is what must be readable: the last value of a series and timestamp.
+type plain map[[2]int64]float64
+
+func (m plain) lines() []string {
+	out := make([]string, 0, len(m))
+	for k, v := range m {
+		out = append(out, fmt.Sprintf("%d %d %x", k[0], k[1], bits(v)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m plain) clone() plain { return maps.Clone(m) }
+
+func sorted(lines []string) []string { slices.Sort(lines); return lines }
+
+func bits(v float64) uint64 { return math.Float64bits(v) }
+
 // sweep runs a store step by step: at each step it takes what a kill, and what
 // a power cut, would leave, and opens it elsewhere.
 type sweep struct {
@@ -27,7 +46,7 @@ type sweep struct {
 	now     int64
 	o       store.Options
 	s       *store.Store
-	want    wanted
+	want    plain
 	less    func(got []string) bool // what else may be read; nil is nothing
 	damaged bool                    // a block is damaged
 	state   bool                    // writeState was called
@@ -36,7 +55,7 @@ type sweep struct {
 }
 
 func newSweep(t *testing.T) *sweep {
-	w := &sweep{t: t, dir: filepath.Join(quickDir(t), "data"), now: 20_000, want: wanted{}}
+	w := &sweep{t: t, dir: filepath.Join(quickDir(t), "data"), now: 20_000, want: plain{}}
 	w.fs = &stepFS{graves: filepath.Join(filepath.Dir(w.dir), "graves")}
 	if err := os.Mkdir(w.fs.graves, 0o755); err != nil {
 		t.Fatal(err)
@@ -112,6 +131,7 @@ func (w *sweep) crash(at string) {
 		}
 		dir := filepath.Join(filepath.Dir(w.dir), "copy")
 		w.fs.copyTo(w.t, w.dir, dir, c)
+		w.sound(fmt.Sprintf("%s (cut %d)", at, c), dir)
 		w.reopen(fmt.Sprintf("%s (cut %d)", at, c), dir)
 		if err := os.RemoveAll(dir); err != nil {
 			w.t.Fatal(err)
@@ -207,6 +227,9 @@ func (w *sweep) tidy(at string, s *store.Store, dir string) {
 	names, err := os.ReadDir(filepath.Join(dir, "blocks"))
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if aside, err := os.ReadDir(filepath.Join(dir, "quarantine")); err == nil && !w.damaged {
+		w.t.Errorf("%s: set aside: %v", at, aside)
 	}
 	open := s.BlockDirs()
 	for _, n := range names {

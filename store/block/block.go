@@ -43,7 +43,7 @@ func Open(dir string) (_ *Block, err error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := readMeta(dir)
+	meta, err := readMeta(dir, info.MetaCRC)
 	if err != nil {
 		return nil, err
 	}
@@ -168,14 +168,11 @@ func caught(was bool, report func(error)) {
 	if r == nil {
 		return
 	}
-	fault, ok := r.(interface {
-		error
-		Addr() uintptr
-	})
+	fault, ok := r.(interface{ Addr() uintptr })
 	if !ok {
 		panic(r)
 	}
-	report(fmt.Errorf("the mapped file cannot be read: %w", fault))
+	report(fmt.Errorf("the mapped file cannot be read at address %#x: it has become shorter, or its medium fails", fault.Addr()))
 }
 
 // Corrupt keeps and returns what is wrong with a file of the block (its name in

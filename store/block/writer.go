@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -36,6 +37,7 @@ type Writer struct {
 	id          ulid.ULID
 	chunks      *chunks.Writer
 	columns     columnWindow
+	metaCRC     uint32
 	dec         chunkenc.Decoder
 	series      []seriesEntry
 	symbols     map[string]struct{}
@@ -98,16 +100,21 @@ func (w *Writer) AddSeries(ls labels.Labels, list []chunkenc.Chunk) error {
 		entry.chunks[i] = chunkEntry{ref, list[i].MinT, list[i].MaxT}
 		w.stats.NumSamples += uint64(list[i].N)
 	}
-	w.minT = min(w.minT, list[0].MinT)
-	w.maxT = max(w.maxT, list[len(list)-1].MaxT)
-	w.stats.NumChunks += uint64(len(list))
+	w.register(entry)
+	return nil
+}
+
+// register takes a series whose chunks are written into the index.
+func (w *Writer) register(s seriesEntry) {
+	w.minT = min(w.minT, s.chunks[0].minT)
+	w.maxT = max(w.maxT, s.chunks[len(s.chunks)-1].maxT)
+	w.stats.NumChunks += uint64(len(s.chunks))
 	w.stats.NumSeries++
-	ls.Range(func(l labels.Label) {
+	s.labels.Range(func(l labels.Label) {
 		w.symbols[l.Name] = struct{}{}
 		w.symbols[l.Value] = struct{}{}
 	})
-	w.series = append(w.series, entry)
-	return nil
+	w.series = append(w.series, s)
 }
 
 // addChunk writes one chunk, its time column shared when another chunk within
@@ -268,11 +275,13 @@ func (w *Writer) writeMeta(ci CommitInfo) error {
 	if len(ci.Sources) > 0 {
 		meta.Compaction.Sources = ci.Sources
 	}
-	return writeJSON(filepath.Join(w.tmp, metaName), meta)
+	var err error
+	w.metaCRC, err = writeJSON(filepath.Join(w.tmp, metaName), meta)
+	return err
 }
 
 func (w *Writer) writeInfo(ci CommitInfo) error {
-	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs, Parents: ci.Parents}
+	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs, Parents: ci.Parents, MetaCRC: w.metaCRC}
 	for e := range w.encodings {
 		info.Encodings = append(info.Encodings, e.String())
 	}
@@ -292,20 +301,26 @@ func (w *Writer) writeInfo(ci CommitInfo) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(w.tmp, infoName), info)
+	if info.CRC, err = info.checksum(); err != nil {
+		return err
+	}
+	_, err = writeJSON(filepath.Join(w.tmp, infoName), info)
+	return err
 }
 
-func writeJSON(path string, v any) error {
+// writeJSON writes a file, durably, and returns the CRC-32 (Castagnoli) of its bytes.
+func writeJSON(path string, v any) (crc uint32, err error) {
 	data, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
-		return err
+		return 0, err
 	}
+	data = append(data, '\n')
 	f, err := os.Create(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = f.Write(append(data, '\n'))
-	return errors.Join(err, f.Sync(), f.Close())
+	_, err = f.Write(data)
+	return crc32.Checksum(data, castagnoli), errors.Join(err, f.Sync(), f.Close())
 }
 
 // publish makes the finished directory durable under its name. After an error
