@@ -363,8 +363,12 @@ func (e *intEncoder) appendTimes(dst []byte, t []int64) []byte {
 	return dst
 }
 
-// samples is how many residuals of each predictor are looked at to choose one.
-const samples = 64
+// So many residuals of each predictor are looked at to choose one: all of a short
+// column, samples of another.
+const (
+	samplesAll = 64
+	samples    = 32
+)
 
 // predict fills e.r with the residuals of the predictor that looks cheapest and
 // returns it, its slope, and the OR of the residuals. Timestamps are not tried raw.
@@ -379,11 +383,14 @@ func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or u
 	}
 	// Few are all looked at. Else one of every stretch, at changing places in it, so
 	// that no pattern in the column falls in step with them.
-	var delta, raw, linear [samples]int64
-	k := min(n, samples)
+	var delta, raw, linear [samplesAll]int64
+	k := n
+	if n > samplesAll {
+		k = samples
+	}
 	for i := range k {
 		at := 1 + i
-		if n > samples {
+		if n > samplesAll {
 			at += (i*(n-samples) + int(uint32(i)*0x9E3779B9>>16)*n>>16) / samples
 		}
 		delta[i], raw[i] = x[at]-x[at-1], x[at]-x[0]

@@ -150,19 +150,22 @@ func (r *intReader) runParts(n int, form uint) (bitmap []byte) {
 }
 
 // spreadList writes the values in runs to out; the last one fills what is left. out
-// may be shorter than the runs.
+// may be shorter than the runs. A run goes in eights as long as the ones that are too
+// many are written over.
 func spreadList[E any](out, vals []E, lens []int64) {
 	for i, l := range lens {
-		run, v := out[:min(int(l), len(out))], vals[i]
-		out = out[len(run):]
-		for j := range run {
-			run[j] = v
+		n, v := min(int(l), len(out)), vals[i]
+		if n+8 <= len(out) {
+			for j := 0; j < n; j += 8 {
+				o := (*[8]E)(out[j:])
+				o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7] = v, v, v, v, v, v, v, v
+			}
+		} else {
+			fill(out[:n], v)
 		}
+		out = out[n:]
 	}
-	v := vals[len(lens)]
-	for j := range out {
-		out[j] = v
-	}
+	fill(out, vals[len(lens)])
 }
 
 // spreadMap writes the first value to out and, where a bit is set, goes on to the

@@ -2,6 +2,7 @@ package chunkenc
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 )
 
@@ -76,6 +77,9 @@ func pack(dst []byte, r []uint64, width uint) []byte {
 		return dst
 	}
 	size := len(dst) + (len(r)*int(width)+7)/8
+	if width <= packNarrowMax {
+		dst, r = packNarrow(dst, r, width)
+	}
 	var acc uint64
 	var used uint
 	for _, v := range r {
@@ -91,4 +95,28 @@ func pack(dst []byte, r []uint64, width uint) []byte {
 		dst = append(dst, byte(acc))
 	}
 	return dst
+}
+
+// packNarrowMax is the widest that eight numbers fit two words for, with room to shift.
+const packNarrowMax = 15
+
+// packNarrow is pack for at most packNarrowMax bits: eight numbers at once, which fill
+// whole bytes. It returns those that are left.
+func packNarrow(dst []byte, r []uint64, width uint) ([]byte, []uint64) {
+	at := len(dst)
+	dst = slices.Grow(dst, len(r)/8*int(width)+16)
+	out := dst[:cap(dst)]
+	w1, w2, w4 := width&63, 2*width&63, 4*width&63
+	for len(r) >= 8 {
+		v := (*[8]uint64)(r)
+		lo := v[0] | v[1]<<w1 | (v[2]|v[3]<<w1)<<w2
+		hi := v[4] | v[5]<<w1 | (v[6]|v[7]<<w1)<<w2
+		binary.LittleEndian.PutUint64(out[at:], lo|hi<<w4)
+		if width > 8 {
+			binary.LittleEndian.PutUint64(out[at+8:], hi>>(64-w4))
+		}
+		at += int(width)
+		r = r[8:]
+	}
+	return out[:at], r
 }

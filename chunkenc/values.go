@@ -86,6 +86,15 @@ func (e *Encoder) appendValues(dst []byte, v []float64) ([]byte, byte) {
 
 func isConst(v []float64) bool {
 	first := math.Float64bits(v[0])
+	for ; len(v) >= 8; v = v[8:] {
+		u := (*[8]float64)(v)
+		if (math.Float64bits(u[0])^first)|(math.Float64bits(u[1])^first)|
+			(math.Float64bits(u[2])^first)|(math.Float64bits(u[3])^first)|
+			(math.Float64bits(u[4])^first)|(math.Float64bits(u[5])^first)|
+			(math.Float64bits(u[6])^first)|(math.Float64bits(u[7])^first) != 0 {
+			return false
+		}
+	}
 	for _, f := range v {
 		if math.Float64bits(f) != first {
 			return false
@@ -358,9 +367,9 @@ func (d *Decoder) readValues(dst []float64, data []byte, at, n, need int, h *hea
 	return grown, at, nil
 }
 
-func fill(out []float64, v float64) {
+func fill[E any](out []E, v E) {
 	for len(out) >= 8 {
-		o := (*[8]float64)(out)
+		o := (*[8]E)(out)
 		o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7] = v, v, v, v, v, v, v, v
 		out = out[8:]
 	}

@@ -89,7 +89,7 @@ func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 		}
 		at, acc, used = putWord(out, at, acc, used, word, n)
 		i++
-		if x == 0 && i+repeatsLeast <= len(t) && v[i] == v[i+repeatsLeast-1] {
+		if i+repeatsLeast <= len(t) && math.Float64bits(v[i]) == prev && math.Float64bits(v[i+repeatsLeast-1]) == prev {
 			var more int
 			more, delta, at, acc, used = xorRepeats(out, at, acc, used, t[i-1:], v[i:], prev, delta)
 			i += more
@@ -119,12 +119,13 @@ func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
 }
 
 // repeatsLeast is how many repeats there should be to be worth a call of xorRepeats.
-const repeatsLeast = 6
+const repeatsLeast = 3
 
 // xorRepeats writes the samples v[0], v[1], ... at t[1], t[2], ... in threes as long as
 // the value is prev and the second difference is short, and returns how many they were
 // and what xorBits goes on with. Three take 51 bits at most: they are stored without
-// asking, since when a word is full is as good as random too.
+// asking, since when a word is full is as good as random too. Of the last three, those
+// that are no repeats any more are masked out.
 func xorRepeats(out []byte, at int, acc uint64, used uint, t []int64, v []float64, prev, delta uint64) (int, uint64, int, uint64, uint) {
 	binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
 	at += int(used >> 3)
@@ -153,7 +154,22 @@ func xorRepeats(out []byte, at int, acc uint64, used uint, t []int64, v []float6
 		at += int(used >> 3)
 		used &= 7
 	}
-	return i, delta, at, acc, used
+	if i+2 > len(t) {
+		return i, delta, at, acc, used
+	}
+	// Of the next two, which fit unstored, those that are repeats.
+	d0, d1 := uint64(t[i]-last), uint64(t[i+1]-t[i])
+	o0, o1 := d0-delta, d1-d0
+	keep0 := nonzero(math.Float64bits(v[i])^prev|(o0+1<<13-1)>>14) - 1
+	keep1 := keep0 & (nonzero(math.Float64bits(v[i+1])^prev|(o1+1<<13-1)>>14) - 1)
+	w0, n0 := repeatBits(o0)
+	w1, n1 := repeatBits(o1)
+	n0 &= uint(keep0)
+	n1 &= uint(keep1)
+	delta ^= (delta ^ d0) & keep0
+	delta ^= (delta ^ d1) & keep1
+	acc = (acc<<(n0&63)|w0&keep0)<<(n1&63) | w1&keep1
+	return i - int(int64(keep0)) - int(int64(keep1)), delta, at, acc, used + n0 + n1
 }
 
 // repeatBits gives the bits of a sample with a short second difference whose value

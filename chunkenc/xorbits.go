@@ -53,14 +53,15 @@ func timeLeastBits(t []int64, enough int) (size int) {
 	if len(t) < 2 {
 		return enough
 	}
+	size = len(t) - 2
 	delta, prev := t[1]-t[0], t[1]
 	for _, v := range t[2:] {
+		if size >= enough {
+			return size
+		}
 		d := v - prev
-		size++
 		if d != delta {
-			if size += 15; size >= enough {
-				return size
-			}
+			size += 15
 		}
 		prev, delta = v, d
 	}

@@ -396,8 +396,4 @@ func (c *committer) report() {
 	m.Series.Set(float64(c.head.identity.count.Load()))
 	list := c.head.containers.Load()
 	m.Containers.Set(float64(len(list.frozen) + len(list.open)))
-	m.ClockSuspect.Set(0)
-	if c.suspect {
-		m.ClockSuspect.Set(1)
-	}
 }

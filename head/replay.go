@@ -61,6 +61,7 @@ type replayer struct {
 	covered           func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
 	skipped           int
 	batch             record.Batch
+	held              []bool // of the frame: which samples a block holds
 	samples           int
 	unnamed           int
 	started, reported time.Time
@@ -86,7 +87,11 @@ func (r *replayer) frame(f wal.Frame) error {
 	}
 	r.head.mu.Lock()
 	id.mu.RLock() // once a frame: once a sample would be most of the work
+	r.sift(f.LSN)
 	for i, ref := range b.Floats.Ref {
+		if r.held[i] {
+			continue
+		}
 		x := sample{t: b.Floats.T[i], v: b.Floats.V[i]}
 		if len(b.Floats.ST) > 0 {
 			x.st = b.Floats.ST[i]
@@ -94,8 +99,9 @@ func (r *replayer) frame(f wal.Frame) error {
 		r.apply(ref, f.LSN, &x)
 	}
 	for i := range b.Histograms {
-		s := &b.Histograms[i]
-		r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
+		if s := &b.Histograms[i]; !r.held[len(b.Floats.Ref)+i] {
+			r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
+		}
 	}
 	id.mu.RUnlock()
 	r.head.mu.Unlock()
@@ -106,15 +112,32 @@ func (r *replayer) frame(f wal.Frame) error {
 	return nil
 }
 
-// apply places one sample; the identity table is held.
-func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
-	if r.covered != nil {
-		if from, ok := r.covered(x.t, lsn); ok {
+// sift finds which samples of the frame a block holds, floats first. All
+// containers that have to make way for a block are closed before the first
+// sample is placed: what a container says that it holds of the log is whole frames.
+func (r *replayer) sift(lsn wal.LSN) {
+	b := &r.batch
+	r.held = append(r.held[:0], make([]bool, len(b.Floats.Ref)+len(b.Histograms))...)
+	if r.covered == nil {
+		return
+	}
+	for i := range r.held {
+		t := int64(0)
+		if n := len(b.Floats.Ref); i < n {
+			t = b.Floats.T[i]
+		} else {
+			t = b.Histograms[i-n].T
+		}
+		if from, ok := r.covered(t, lsn); ok {
+			r.held[i] = true
 			r.skipped++
-			r.makeWay(x.t, from)
-			return
+			r.makeWay(t, from)
 		}
 	}
+}
+
+// apply places one sample; the identity table is held.
+func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
 	s := r.head.identity.at(ref)
 	if s == nil {
 		r.unnamed++

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/store/block"
 )
 
@@ -60,7 +62,7 @@ func (s *Store) plan(all bool) []*block.Block {
 	})
 	groups := overlapping(list)
 	for _, group := range groups {
-		if len(group) > 1 && (all || s.worth(group)) {
+		if len(group) > 1 && (all || s.worth(group)) && !s.headBetween(group) {
 			slices.SortFunc(group, byGeneration)
 			return group
 		}
@@ -81,6 +83,20 @@ func overlapping(list []*block.Block) (groups [][]*block.Block) {
 		end = max(end, maxT)
 	}
 	return groups
+}
+
+// headBetween says whether the head may hold samples that stand between the
+// blocks of a group in generation: the merged block would outrank them as a
+// whole. That takes another block duration than the older blocks were made with.
+func (s *Store) headBetween(group []*block.Block) bool {
+	lo, hi, newest := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
+	for _, b := range group {
+		minT, maxT := b.Range()
+		lo, hi, newest = min(lo, minT), max(hi, maxT), max(newest, b.Info().Generation.LSN)
+	}
+	return slices.ContainsFunc(s.head.Containers(), func(c head.ContainerInfo) bool {
+		return c.Lo <= hi && c.Hi >= lo && uint64(c.First) <= newest
+	})
 }
 
 // worth says whether an overlapping group is to be merged now.

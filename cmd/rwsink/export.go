@@ -35,7 +35,7 @@ func exportFlags(cmd *kingpin.CmdClause) *exportConfig {
 	cmd.Flag("from", "First time, as RFC 3339 or in Unix seconds; without it, as far back as there is something.").SetValue(&c.from)
 	cmd.Flag("to", "Last time, included.").SetValue(&c.to)
 	cmd.Flag("match", "Selector of series, as in PromQL. Repeatable; without it, every series.").StringsVar(&c.selectors)
-	cmd.Flag("block-duration", "Time range of one block.").Default("2h").SetValue(&c.blockDuration)
+	cmd.Flag("block-duration", "Time range of one block.").Default("2h").SetValue(notZero(&c.blockDuration))
 	cmd.Arg("output", "Directory of the blocks; made when it is not there, and otherwise empty.").Required().StringVar(&c.output)
 	nameErrors(cmd)
 	return c
