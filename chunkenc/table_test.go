@@ -30,8 +30,10 @@ func BenchmarkTable(b *testing.B) {
 		fmt.Fprintf(w, "\nfigure\ttoday\tgoal\tstretch\n")
 		jitter, nab := mustLoad(b, "prom-jitter.rwd.gz"), mustLoad(b, "nab-real.rwd.gz")
 		tableSize(b, w, jitter, nab)
-		tableSpeed(b, w, "jitter", jitter, "7", "12")
-		tableSpeed(b, w, "NAB", nab, "4.5", "12")
+		tableSpeed(b, w, "jitter", jitter, "7x", "12x")
+		tableRaw(b, w, "jitter", jitter)
+		tableSpeed(b, w, "NAB", nab, "4.5x", "12x")
+		tableRaw(b, w, "NAB", nab)
 		for _, s := range shapes() {
 			tableSpeed(b, w, s.name, s.series, "", "")
 		}
@@ -181,16 +183,34 @@ func xorChunk(b testing.TB, s *chunkenc.Samples) promenc.Chunk {
 	return c
 }
 
-// tableSpeed prints decode, seal, transcode and merge.
+// tableSpeed prints decode, seal and transcode.
 func tableSpeed(b *testing.B, w io.Writer, name string, series []*chunkenc.Samples, goal, stretch string) {
 	s := newSet(b, series)
 	ns, ratio := race(s.n, func() { s.decode(b) }, func() { s.iterateXOR(b) }, s.decodeVarints, s.readVarints)
-	fmt.Fprintf(w, "%s: decode ns/sample\t%.2f; XOR iterator %.1f (%.1fx), varint batch %.1f (%.1fx), varint reader %.1f (%.1fx)\t%sx\t%sx\n",
+	fmt.Fprintf(w, "%s: decode ns/sample\t%.2f; XOR iterator %.1f (%.1fx), varint batch %.1f (%.1fx), varint reader %.1f (%.1fx)\t%s\t%s\n",
 		name, ns[0], ns[1], ratio[1], ns[2], ratio[2], ns[3], ratio[3], goal, stretch)
 	ns, ratio = race(s.n, s.seal, func() { s.appendXOR(b) })
 	fmt.Fprintf(w, "%s: seal ns/sample\t%.1f; XOR appender %.1f (%.2fx)\t1x\t10 ns\n", name, ns[0], ns[1], ratio[1])
 	ns, ratio = race(s.n, func() { s.transcode(b) }, func() { s.transcodeProm(b) })
 	fmt.Fprintf(w, "%s: transcode ns/sample\t%.1f; with XOR appender %.1f (%.2fx)\t3x\t4x\n", name, ns[0], ns[1], ratio[1])
+}
+
+// tableRaw prints what the uncompressed encoding, the yardstick, takes.
+func tableRaw(b *testing.B, w io.Writer, name string, series []*chunkenc.Samples) {
+	s := newSet(b, series)
+	e := chunkenc.Encoder{Float: chunkenc.EncRaw}
+	size := 0
+	s.chunks = s.chunks[:0]
+	for i := range s.runs {
+		s.chunks = e.Seal(s.chunks, &s.runs[i])
+		size += len(s.chunks[i].Data)
+	}
+	ns, _ := race(s.n, func() { s.decode(b) }, func() {
+		for i := range s.runs {
+			buf = e.AppendFloats(buf[:0], &s.runs[i], false)
+		}
+	})
+	fmt.Fprintf(w, "%s, raw: ns/sample\tdecode %.2f, seal %.2f, in %.2f B\t\t\n", name, ns[0], ns[1], float64(size)/float64(s.n))
 }
 
 func (s *set) decode(b testing.TB) {
