@@ -77,10 +77,10 @@ soak:
 	| xargs -I{} $(GO) test -count 1 -timeout 60m {} -rapid.checks=5000
 
 e2e:
-	RWSINK_E2E=long $(GO) -C e2e test -count 1 -timeout 40m -v .
+	RWSINK_E2E=long $(GO) -C e2e test -count 1 -parallel 8 -timeout 40m -v .
 
 e2e-short:
-	$(GO) -C e2e test -count 1 -timeout 30m -v .
+	$(GO) -C e2e test -count 1 -parallel 8 -timeout 30m -v .
 
 # The static binary and an empty data directory, as compose/Dockerfile wants them, and the image.
 IMAGE ?= rwsink:local

@@ -43,7 +43,7 @@ func tmpfs(t *testing.T) (dir string, disk fullDisk, ok bool) {
 			}
 			defer f.Close()
 			block := make([]byte, 64<<10)
-			for range 1 << 10 {
+			for range 1 << 12 {
 				if _, err := f.Write(block); err != nil {
 					return // full
 				}

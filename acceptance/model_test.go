@@ -245,7 +245,7 @@ func (s *server) holds(t testing.TB, m *model, when string, ms ...*prompb.LabelM
 }
 
 // readBack expects that the server holds exactly what m holds: now, after it was
-// ended and started again, and after it was killed and started again.
+// ended and started again, after it was killed and started again, and after a flush.
 func (s *server) readBack(t testing.TB, m *model, ms ...*prompb.LabelMatcher) {
 	t.Helper()
 	s.holds(t, m, "at once", ms...)
@@ -253,4 +253,8 @@ func (s *server) readBack(t testing.TB, m *model, ms ...*prompb.LabelMatcher) {
 	s.holds(t, m, "after SIGTERM and a start", ms...)
 	s.crash(t)
 	s.holds(t, m, "after SIGKILL and a start", ms...)
+	s.flush(t)
+	s.holds(t, m, "after a flush", ms...)
+	s.crash(t)
+	s.holds(t, m, "after a flush, SIGKILL and a start", ms...)
 }

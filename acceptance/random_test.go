@@ -185,7 +185,10 @@ func (w *world) step(t testing.TB) {
 	case x < 80 && len(w.last) > 0:
 		w.did("again")
 		w.send(t, w.last[w.rnd.IntN(len(w.last))])
-	case x < 84:
+	case x < 82:
+		w.did("flush")
+		w.s.flush(t)
+	case x < 85:
 		w.did("restart")
 		w.s.restart(t)
 	case x < 88:

@@ -89,7 +89,7 @@ func (s *server) launch(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	args := []string{"--storage.path=" + s.dir, fmt.Sprintf("--web.listen-address=127.0.0.1:%d", s.port)}
+	args := []string{"--storage.path=" + s.dir, fmt.Sprintf("--web.listen-address=127.0.0.1:%d", s.port), "--web.enable-admin-api"}
 	cmd := exec.Command(program, append(args, s.flags...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -202,6 +202,19 @@ func (s *server) crash(t testing.TB) {
 	t.Helper()
 	s.kill9(t)
 	s.up(t)
+}
+
+// flush puts everything into blocks.
+func (s *server) flush(t testing.TB) {
+	t.Helper()
+	resp, err := s.client.Post(s.url+"/api/v1/admin/tsdb/flush", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode >= 300 {
+		t.Fatalf("flush: %d %s, %v", resp.StatusCode, b, err)
+	}
 }
 
 // log returns what all processes of the server have printed.

@@ -29,9 +29,14 @@ func cacheDir(t *testing.T) string {
 	return dir
 }
 
+// building is held while something is built: the tests run in parallel.
+var building sync.Mutex
+
 // prometheusBinary returns Prometheus, built from its module as a static binary.
 func prometheusBinary(t *testing.T) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	bin := filepath.Join(cacheDir(t), "prometheus-"+prometheusVersion)
 	if _, err := os.Stat(bin); err == nil {
 		return bin
@@ -50,6 +55,8 @@ const composeVersion = "v2.40.3"
 // a main module. So a copy of it is made the main module.
 func composePlugin(t *testing.T) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	bin := filepath.Join(cacheDir(t), "docker-compose-"+composeVersion)
 	if _, err := os.Stat(bin); err == nil {
 		return bin
@@ -74,13 +81,19 @@ func composePlugin(t *testing.T) string {
 	return bin
 }
 
-var rwsinkOnce sync.Once
+// rwsinkBuilt says that this run has built rwsink.
+var rwsinkBuilt bool
 
 // rwsinkBinary returns rwsink, built from this tree.
 func rwsinkBinary(t *testing.T) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	bin := filepath.Join(cacheDir(t), "rwsink")
-	rwsinkOnce.Do(func() { build(t, "..", bin, "./cmd/rwsink") })
+	if !rwsinkBuilt {
+		build(t, "..", bin, "./cmd/rwsink")
+		rwsinkBuilt = true
+	}
 	return bin
 }
 

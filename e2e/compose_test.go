@@ -30,11 +30,20 @@ type stack struct {
 	prom     *process // only asked, never started or stopped
 }
 
-// TestCompose starts the stack as a user does, kills rwsink's process in its
-// container, and reads everything back through a Prometheus that has lost its own data.
+// TestCompose starts the stack with both generations of the compose tool.
 func TestCompose(t *testing.T) {
-	needEngine(t)
+	t.Parallel()
+	if out, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
+		t.Skipf("skipped: no Docker engine answers: %v: %s", err, out)
+	}
 	buildImages(t)
+	t.Run("plugin", testComposePlugin)
+	t.Run("first generation", testComposeFirst)
+}
+
+// testComposePlugin starts the stack as a user does, kills rwsink's process in its
+// container, and reads everything back through a Prometheus that has lost its own data.
+func testComposePlugin(t *testing.T) {
 	config := t.TempDir()
 	plugins := filepath.Join(config, "cli-plugins")
 	if err := os.MkdirAll(plugins, 0o755); err != nil {
@@ -73,13 +82,11 @@ func TestCompose(t *testing.T) {
 	t.Logf("%d series read back over %v", len(got.series), at.Sub(begin).Round(time.Second))
 }
 
-// TestComposeFirstGeneration starts the stack with the older tool, which cannot wait.
-func TestComposeFirstGeneration(t *testing.T) {
-	needEngine(t)
+// testComposeFirst starts the stack with the older tool, which cannot wait.
+func testComposeFirst(t *testing.T) {
 	if _, err := exec.LookPath("docker-compose"); err != nil {
 		t.Skip("skipped: the first generation of the compose tool is not installed")
 	}
-	buildImages(t)
 	s := newStack(t, "", "docker-compose")
 	s.run("up", "-d")
 	s.waitHealthy("rwsink", 60*time.Second)
@@ -88,14 +95,6 @@ func TestComposeFirstGeneration(t *testing.T) {
 		a, err := s.prom.query(`up{job="rwsink"} == 1`, time.Now())
 		return err == nil && len(a.series) == 1
 	}, func() string { return "Prometheus does not scrape rwsink" })
-}
-
-// needEngine skips the test where no Docker engine answers.
-func needEngine(t *testing.T) {
-	t.Helper()
-	if out, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
-		t.Skipf("skipped: no Docker engine answers: %v: %s", err, out)
-	}
 }
 
 // buildImages builds rwsink's image as a user does and, unless there is one,

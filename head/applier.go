@@ -84,7 +84,7 @@ func (a *applier) addLate(c *Container, p *part, s *sample) {
 		case duplicate:
 			a.stats.duplicates++
 			return
-		case overwritten, outranked:
+		case overwritten:
 			a.stats.overwritten++
 			return
 		}

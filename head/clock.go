@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // clock judges time by the receiver's own clock, and the clock by what it sees:
@@ -18,7 +20,8 @@ type clock struct {
 	newest int64                // newest stored sample at start, Unix milliseconds
 	stored bool                 // there was one
 	why    atomic.Pointer[string]
-	kept   atomic.Int64 // what retention by size has removed lies below, Unix milliseconds
+	gauge  prometheus.Gauge // 1 while it is suspect
+	kept   atomic.Int64     // what retention by size has removed lies below, Unix milliseconds
 }
 
 // maxDrift is how far the wall clock may move against the monotonic one: far
@@ -28,9 +31,9 @@ const maxDrift = time.Minute
 // started is the zero of Go's monotonic clock, where there is no better one.
 var started = time.Now()
 
-func newClock(a Accept) *clock {
+func newClock(a Accept, gauge prometheus.Gauge) *clock {
 	start := sinceBoot()
-	c := &clock{accept: a, mono: func() time.Duration { return sinceBoot() - start }, epoch: a.Now()}
+	c := &clock{accept: a, mono: func() time.Duration { return sinceBoot() - start }, epoch: a.Now(), gauge: gauge}
 	c.kept.Store(math.MinInt64)
 	return c
 }
@@ -50,6 +53,9 @@ type bounds struct {
 	ceil    int64
 	suspect bool
 }
+
+// outside says whether t is too old or too new for a sample in order.
+func (w bounds) outside(t int64) bool { return t < w.floor || t > w.ceil }
 
 // narrow says whether the late are bounded more tightly than the others.
 func (w bounds) narrow() bool { return w.late > w.floor }
@@ -85,8 +91,10 @@ func (c *clock) judge(now time.Time, ceil int64) bool {
 	}
 	if why == "" {
 		c.why.Store(nil)
+		c.gauge.Set(0)
 		return false
 	}
+	c.gauge.Set(1)
 	reason := why // allocated only here
 	c.why.Store(&reason)
 	return true

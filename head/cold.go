@@ -1,6 +1,8 @@
 package head
 
 import (
+	"unsafe"
+
 	"github.com/prometheus/prometheus/model/histogram"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -26,7 +28,7 @@ type coldRun struct {
 // coldRow is one sample: 24 bytes.
 type coldRow struct {
 	t     int64
-	bits  float64
+	v     float64
 	prev  uint32 // the series' row before, plus 1; 0 is none
 	extra uint32 // what it has beside, plus 1; 0 is nothing
 }
@@ -38,20 +40,17 @@ type coldExtra struct {
 	fh *histogram.FloatHistogram
 }
 
-// coldRowBytes is the size of a coldRow.
-const coldRowBytes = 24
-
 // coldPage is how many rows a page holds: 96 KiB.
 const coldPage = 4096
 
 // add appends a sample of s; first says that it is the first of s here.
 func (r *coldRun) add(s *Series, x *sample) (first bool) {
 	prev := r.last[s]
-	row := coldRow{t: x.t, bits: x.v, prev: prev}
+	row := coldRow{t: x.t, v: x.v, prev: prev}
 	if x.st != 0 || x.kind() != chunkenc.KindFloat {
 		r.extra = append(r.extra, coldExtra{x.st, x.h, x.fh})
 		row.extra = uint32(len(r.extra))
-		r.bytes += histogramBytes(x)
+		r.bytes += ooo.HistogramBytes(x.h, x.fh)
 	}
 	if r.rows%coldPage == 0 {
 		r.pages = append(r.pages, make([]coldRow, 0, coldPage))
@@ -75,7 +74,7 @@ func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint3
 	}
 	for i := len(stack) - 1; i >= 0; i-- {
 		row := r.row(stack[i])
-		x := sample{t: row.t, v: row.bits}
+		x := sample{t: row.t, v: row.v}
 		if row.extra != 0 {
 			e := &r.extra[row.extra-1]
 			x.st, x.h, x.fh = e.st, e.h, e.fh
@@ -97,19 +96,9 @@ func (r *coldRun) row(at uint32) *coldRow { return &r.pages[(at-1)/coldPage][(at
 
 // memory returns the bytes that the run holds.
 func (r *coldRun) memory() int {
-	return len(r.pages)*coldPage*coldRowBytes + cap(r.extra)*24 + r.bytes + len(r.last)*coldSeriesBytes
+	return len(r.pages)*coldPage*int(unsafe.Sizeof(coldRow{})) + cap(r.extra)*int(unsafe.Sizeof(coldExtra{})) +
+		r.bytes + len(r.last)*coldSeriesBytes
 }
 
 // coldSeriesBytes is about what an entry of the map of chains takes.
 const coldSeriesBytes = 32
-
-// histogramBytes is about what a histogram takes.
-func histogramBytes(x *sample) int {
-	switch {
-	case x.h != nil:
-		return 160 + 8*(len(x.h.PositiveSpans)+len(x.h.NegativeSpans)+len(x.h.PositiveBuckets)+len(x.h.NegativeBuckets))
-	case x.fh != nil:
-		return 160 + 8*(len(x.fh.PositiveSpans)+len(x.fh.NegativeSpans)+len(x.fh.PositiveBuckets)+len(x.fh.NegativeBuckets))
-	}
-	return 0
-}

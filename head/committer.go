@@ -11,10 +11,6 @@ import (
 	"github.com/rwsink/rwsink/wal/record"
 )
 
-// ClassWritten is the generation class of frames that senders wrote; 0 is for
-// what is filled in by healing and import, and ranks below.
-const ClassWritten = 1
-
 // maxGroup bounds the items of one group, so that a burst does not make the
 // first of its requests wait for the last.
 const maxGroup = 1 << 17
@@ -49,7 +45,7 @@ type committer struct {
 	maxPayload int       // bytes of a frame
 	named      []*Series // whose record this group writes
 	keep       []bool
-	order      []judged
+	order      []candidate
 	reader     *Reader
 	suspect    bool
 	nowMs      int64 // of the group, by the wall clock
@@ -228,7 +224,7 @@ func (c *committer) write(group []*Batch) error {
 			c.refuseWhole(b)
 			c.unname(named)
 		}
-		lsn, err := c.log.Write(ClassWritten, c.payload)
+		lsn, err := c.log.Write(wal.ClassWritten, c.payload)
 		if err != nil {
 			return err
 		}
@@ -314,10 +310,7 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 		if err := h.exemplars.add(e.series.labels, e.Exemplar); err != nil {
 			// Another batch of the group was ahead of it.
 			b.result.Exemplars--
-			b.result.Refused.Add(1, &Refusal{
-				Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
-				Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
-			})
+			b.refuseExemplar(*e, err)
 		}
 	}
 	h.metadata.apply(b.metadata)
@@ -336,7 +329,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 		c.stats.inOrder++
 		s.newest, s.seen = x.t, true
 	}
-	box.touch(lsn, c.monoMs)
+	box.touch(x.t, lsn, c.monoMs)
 	if box.cold != nil {
 		before := box.cold.memory()
 		if box.cold.add(s, x) {
@@ -403,8 +396,4 @@ func (c *committer) report() {
 	m.Series.Set(float64(c.head.identity.count.Load()))
 	list := c.head.containers.Load()
 	m.Containers.Set(float64(len(list.frozen) + len(list.open)))
-	m.ClockSuspect.Set(0)
-	if c.suspect {
-		m.ClockSuspect.Set(1)
-	}
 }

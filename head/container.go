@@ -22,13 +22,15 @@ type Container struct {
 	parts        map[*Series]*part
 	cold         *coldRun // instead of parts
 	samples      int      // put here
+	newest       int64    // the newest timestamp put here
 	touchedMs    int64    // when last, monotonic
 	frozen       bool
+	dropped      bool // a block holds its samples: only views from before still have it
 }
 
 // newContainer returns the container [lo, hi].
 func newContainer(lo, hi int64, opened wal.LSN, cold bool) *Container {
-	c := &Container{lo: lo, hi: hi, opened: opened}
+	c := &Container{lo: lo, hi: hi, opened: opened, newest: math.MinInt64}
 	if cold {
 		c.cold = &coldRun{last: map[*Series]uint32{}}
 	} else {
@@ -54,12 +56,18 @@ func aligned(t, lengthMs int64) (lo, hi int64) {
 	return lo, hi
 }
 
-// Range returns the bounds, both ends included, Unix milliseconds.
-func (c *Container) Range() (lo, hi int64) { return c.lo, c.hi }
-
 func (c *Container) contains(t int64) bool { return t >= c.lo && t <= c.hi }
 
 func (c *Container) overlaps(lo, hi int64) bool { return c.lo <= hi && c.hi >= lo }
+
+// rank is the LSN by which the container stands among layers of one time.
+// Head.mu is held.
+func (c *Container) rank() uint64 {
+	if c.frozen {
+		return uint64(c.last)
+	}
+	return math.MaxUint64
+}
 
 // has says whether the container holds samples of s.
 func (c *Container) has(s *Series) bool {
@@ -69,12 +77,13 @@ func (c *Container) has(s *Series) bool {
 	return c.parts[s] != nil
 }
 
-// touch notes that the frame lsn put a sample here.
-func (c *Container) touch(lsn wal.LSN, monoMs int64) {
+// touch notes that the frame lsn put a sample of time t here.
+func (c *Container) touch(t int64, lsn wal.LSN, monoMs int64) {
 	if c.first == 0 {
 		c.first = lsn
 	}
 	c.last = lsn
+	c.newest = max(c.newest, t)
 	c.samples++
 	c.touchedMs = monoMs
 }

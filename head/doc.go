@@ -28,7 +28,7 @@
 //     that two label sets are the same.
 //   - For one series and timestamp the last number counts, without one the last
 //     stale marker, on whichever way the samples came to meet.
-//   - The log of each segment names the series that its frames use.
+//   - Each segment of the log names the series that its frames use.
 //   - Chunks and lists of containers are replaced, never changed.
 //   - What a sender can make grow is bounded: series, labels, aliases, dropped
 //     wire forms, metadata, late samples that wait.

@@ -18,7 +18,8 @@ type ContainerInfo struct {
 	Lo, Hi  int64   // both ends included, Unix milliseconds
 	First   wal.LSN // the first frame that put samples here
 	Samples int
-	Bytes   int // of a cold run; 0 for a near container
+	Newest  int64 // the newest timestamp put here
+	Bytes   int   // of a cold run; 0 for a near container
 	Cold    bool
 	Frozen  bool
 	Quiet   time.Duration // since a sample was last put here
@@ -32,7 +33,7 @@ func (h *Head) Containers() []ContainerInfo {
 	var out []ContainerInfo
 	for _, c := range slices.Concat(list.frozen, list.open) {
 		info := ContainerInfo{
-			Lo: c.lo, Hi: c.hi, First: c.first, Samples: c.samples,
+			Lo: c.lo, Hi: c.hi, First: c.first, Samples: c.samples, Newest: c.newest,
 			Cold: c.cold != nil, Frozen: c.frozen, Quiet: mono - time.Duration(c.touchedMs)*time.Millisecond,
 		}
 		if c.cold != nil {
@@ -59,6 +60,9 @@ func (f *Frozen) Range() (lo, hi int64) { return f.c.lo, f.c.hi }
 // from, up to and including to.
 func (f *Frozen) Log() (from, to wal.LSN) { return f.c.opened, f.c.last }
 
+// Samples returns how many samples were put here, those written over included.
+func (f *Frozen) Samples() int { return f.c.samples }
+
 // Freeze closes, between two commits, the open containers that pick chooses,
 // and returns all that are frozen and not dropped yet, in order of LSN. Their
 // samples stay readable; writes to their ranges open successors.
@@ -81,9 +85,14 @@ func (h *Head) Freeze(ctx context.Context, pick func(ContainerInfo) bool) ([]*Fr
 
 // freeze moves the chosen containers among the frozen ones.
 func (c *committer) freeze(chosen func(*Container) bool) {
+	c.head.mu.Lock()
+	defer c.head.mu.Unlock()
+	c.freezeLocked(chosen)
+}
+
+// freezeLocked is freeze for a caller that holds Head.mu for writing.
+func (c *committer) freezeLocked(chosen func(*Container) bool) {
 	h := c.head
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	old := h.containers.Load()
 	next := &containerList{frozen: slices.Clone(old.frozen)}
 	for _, box := range old.open {
@@ -112,6 +121,7 @@ func (h *Head) Drop(ctx context.Context, f *Frozen) error {
 		old := h.containers.Load()
 		frozen := slices.DeleteFunc(slices.Clone(old.frozen), func(box *Container) bool { return box == f.c })
 		h.containers.Store(&containerList{frozen: frozen, open: old.open})
+		f.c.dropped = true
 		f.c.each(func(s *Series) { s.containers-- })
 		if f.c.cold != nil {
 			h.coldBytes.Add(-int64(f.c.cold.memory()))
@@ -132,17 +142,17 @@ func (c *Container) chunks() int {
 	return n
 }
 
-// Each calls f for every series, sorted by labels, with its chunks: sealed,
+// Each calls emit for every series, sorted by labels, with its chunks: sealed,
 // ascending, disjoint, late samples merged in, cut as a head would have. The
-// chunks are borrowed until f returns.
-func (f *Frozen) Each(ctx context.Context, fn func(labels.Labels, []chunkenc.Chunk) error) error {
+// chunks are borrowed until emit returns; emit's error ends it.
+func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.Chunk) error) error {
 	var list []*Series
 	f.c.each(func(s *Series) { list = append(list, s) })
 	slices.SortFunc(list, func(a, b *Series) int { return labels.Compare(a.labels, b.labels) })
 	a := newApplier(f.head.options)
 	var chain []uint32
-	for i, s := range list {
-		if i%1024 == 0 && ctx.Err() != nil {
+	for _, s := range list {
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		var chunks []chunkenc.Chunk
@@ -151,7 +161,7 @@ func (f *Frozen) Each(ctx context.Context, fn func(labels.Labels, []chunkenc.Chu
 		} else {
 			chunks = a.finish(f.c, f.c.parts[s])
 		}
-		if err := fn(s.labels, chunks); err != nil {
+		if err := emit(s.labels, chunks); err != nil {
 			return err
 		}
 	}

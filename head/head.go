@@ -77,7 +77,7 @@ func New(o Options) (*Head, error) {
 		return nil, err
 	}
 	h := &Head{
-		options: o, log: o.Logger, identity: identity, exemplars: ring, clock: newClock(o.Accept),
+		options: o, log: o.Logger, identity: identity, exemplars: ring, clock: newClock(o.Accept, o.Metrics.ClockSuspect),
 		state: ErrReplaying, queue: make(chan *Batch, queueLen), control: make(chan func(*committer)), pressure: make(chan struct{}, 1), finished: make(chan struct{}),
 	}
 	h.metadata.byFamily = map[string]Metadata{}

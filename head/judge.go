@@ -40,12 +40,13 @@ func (c *committer) judge(b *Batch, w bounds) error {
 }
 
 func (c *committer) judgeFloats(b *Batch, w bounds) {
+	if !slices.ContainsFunc(b.times, w.outside) {
+		return // nearly always
+	}
 	keep := c.keep[:0]
-	refused := false
 	for i, t := range b.times {
-		ok := t >= w.floor && t <= w.ceil
+		ok := !w.outside(t)
 		if !ok {
-			refused = true
 			c.refuseTime(b, ItemSample, b.series[i], t, w.floor, w.ceil, ReasonTooOld, func() string {
 				return FormatFloat(b.values[i])
 			})
@@ -53,14 +54,12 @@ func (c *committer) judgeFloats(b *Batch, w bounds) {
 		keep = append(keep, ok)
 	}
 	c.keep = keep
-	if refused {
-		b.keepFloats(keep)
-	}
+	b.keepFloats(keep)
 }
 
 func (c *committer) judgeHistograms(b *Batch, w bounds) {
 	b.hists = slices.DeleteFunc(b.hists, func(h histSample) bool {
-		if h.t >= w.floor && h.t <= w.ceil {
+		if !w.outside(h.t) {
 			return false
 		}
 		c.refuseTime(b, ItemHistogram, h.series, h.t, w.floor, w.ceil, ReasonTooOld, h.text)
@@ -90,8 +89,8 @@ func (h histSample) text() string {
 	return fmt.Sprintf("histogram{count:%d, sum:%g}", h.h.Count, h.h.Sum)
 }
 
-// judged is one sample of a batch in the order of judgement.
-type judged struct {
+// candidate is one sample of a batch in the order of judgement.
+type candidate struct {
 	series *Series
 	t      int64
 	hist   bool
@@ -102,12 +101,12 @@ type judged struct {
 func (c *committer) judgeLate(b *Batch, w bounds) {
 	list := c.order[:0]
 	for i, s := range b.series {
-		list = append(list, judged{s, b.times[i], false, i})
+		list = append(list, candidate{s, b.times[i], false, i})
 	}
 	for i, h := range b.hists {
-		list = append(list, judged{h.series, h.t, true, i})
+		list = append(list, candidate{h.series, h.t, true, i})
 	}
-	slices.SortStableFunc(list, func(a, b judged) int {
+	slices.SortStableFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.series.ref, b.series.ref), cmp.Compare(a.t, b.t))
 	})
 	keepFloat := append(c.keep[:0], make([]bool, len(b.times))...)
@@ -140,14 +139,14 @@ func (c *committer) judgeLate(b *Batch, w bounds) {
 // findings is what the samples of one series in one batch have come to so far.
 type findings struct {
 	series *Series
-	newest int64  // of the series, once what was kept is applied
-	seen   bool   // newest says something
-	stands bool   // last says something
-	last   judged // the last sample that was kept, or is held already
+	newest int64     // of the series, once what was kept is applied
+	seen   bool      // newest says something
+	stands bool      // last says something
+	last   candidate // the last sample that was kept, or is held already
 }
 
 // judgeOne says whether to keep a sample, in the order of judgement.
-func (c *committer) judgeOne(b *Batch, f *findings, j judged, w bounds) bool {
+func (c *committer) judgeOne(b *Batch, f *findings, j candidate, w bounds) bool {
 	if f.stands && c.same(b, f.last, j) {
 		b.countHeld(j)
 		return false
@@ -178,7 +177,7 @@ func (c *committer) judgeOne(b *Batch, f *findings, j judged, w bounds) bool {
 }
 
 // same says whether two samples of a batch are the same sample sent twice.
-func (c *committer) same(b *Batch, x, y judged) bool {
+func (c *committer) same(b *Batch, x, y candidate) bool {
 	if x.series != y.series || x.t != y.t || x.hist != y.hist {
 		return false
 	}
@@ -190,7 +189,7 @@ func (c *committer) same(b *Batch, x, y judged) bool {
 }
 
 // sampleOf returns a judged sample.
-func (b *Batch) sampleOf(j judged) *sample {
+func (b *Batch) sampleOf(j candidate) *sample {
 	if j.hist {
 		return &b.hists[j.index].sample
 	}
@@ -198,7 +197,7 @@ func (b *Batch) sampleOf(j judged) *sample {
 }
 
 // countHeld counts a sample that is there already as written.
-func (b *Batch) countHeld(j judged) {
+func (b *Batch) countHeld(j candidate) {
 	if j.hist {
 		b.result.Histograms++
 	} else {
@@ -227,11 +226,16 @@ func (c *committer) judgeExemplars(b *Batch) {
 			b.result.Exemplars++
 			return true
 		}
-		b.result.Refused.Add(1, &Refusal{
-			Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
-			Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
-		})
+		b.refuseExemplar(e, err)
 		return true
+	})
+}
+
+// refuseExemplar notes that the ring does not take e, and why.
+func (b *Batch) refuseExemplar(e batchExemplar, err error) {
+	b.result.Refused.Add(1, &Refusal{
+		Item: ItemExemplar, Reason: exemplarReason(err), Detail: err.Error(),
+		Series: seriesText(e.series.labels), T: e.Ts, Value: FormatFloat(e.Value),
 	})
 }
 

@@ -1,6 +1,7 @@
 package head
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/prometheus/common/model"
@@ -50,9 +51,5 @@ func (m *metadataTable) apply(list []record.Metadata) {
 func (h *Head) Metadata() map[string]Metadata {
 	h.metadata.mu.RLock()
 	defer h.metadata.mu.RUnlock()
-	out := make(map[string]Metadata, len(h.metadata.byFamily))
-	for family, m := range h.metadata.byFamily {
-		out[family] = m
-	}
-	return out
+	return maps.Clone(h.metadata.byFamily)
 }

@@ -142,8 +142,7 @@ const (
 	notPlaced   outcome = iota // it belongs to late
 	placed                     // it is in the tail
 	duplicate                  // the same sample was in the tail
-	overwritten                // it took the place of another of its timestamp
-	outranked                  // a number of its timestamp stays: it is a stale marker
+	overwritten                // it took the place of another of its timestamp, or is a stale marker and a number stays
 )
 
 // place puts a float into its place in the tail, if it is not older than the
@@ -185,7 +184,7 @@ func (p *part) place(s *sample) outcome {
 	case have.sameFloat(s):
 		return duplicate
 	case s.staleFloat() && !have.staleFloat():
-		return outranked
+		return overwritten
 	case s.st != 0 && !starts:
 		return notPlaced
 	}

@@ -18,9 +18,11 @@ import (
 // acknowledged stays, whatever the flags say now. Frames whose series nobody
 // named (the record was lost in a damaged stretch) are counted and logged.
 //
-// covered says whether a block holds what the frame lsn had of timestamp t;
-// such samples are skipped. It may be nil.
-func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) bool) error {
+// covered says whether a block holds what the frame lsn had of timestamp t, and
+// after which frame what it holds of t begins; such samples are skipped. It may
+// be nil. Samples from before that frame, which then must have been of a block
+// that was set aside, end up in a container of their own: Freeze returns it.
+func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)) error {
 	r := replayer{head: h, covered: covered, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
 	r.committer.nowMs = h.clock.bounds().nowMs
 	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
@@ -31,9 +33,6 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) bo
 	})
 	if err != nil {
 		return fmt.Errorf("replay of the log: %w", err)
-	}
-	if r.newest.seen {
-		h.clock.see(r.newest.t)
 	}
 	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
@@ -57,17 +56,14 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) bo
 const progressEvery = 5 * time.Second
 
 type replayer struct {
-	head      *Head
-	committer *committer
-	covered   func(t int64, lsn wal.LSN) bool
-	skipped   int
-	batch     record.Batch
-	samples   int
-	unnamed   int
-	newest    struct {
-		t    int64
-		seen bool
-	}
+	head              *Head
+	committer         *committer
+	covered           func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
+	skipped           int
+	batch             record.Batch
+	held              []bool // of the frame: which samples a block holds
+	samples           int
+	unnamed           int
 	started, reported time.Time
 }
 
@@ -91,7 +87,11 @@ func (r *replayer) frame(f wal.Frame) error {
 	}
 	r.head.mu.Lock()
 	id.mu.RLock() // once a frame: once a sample would be most of the work
+	r.sift(f.LSN)
 	for i, ref := range b.Floats.Ref {
+		if r.held[i] {
+			continue
+		}
 		x := sample{t: b.Floats.T[i], v: b.Floats.V[i]}
 		if len(b.Floats.ST) > 0 {
 			x.st = b.Floats.ST[i]
@@ -99,8 +99,9 @@ func (r *replayer) frame(f wal.Frame) error {
 		r.apply(ref, f.LSN, &x)
 	}
 	for i := range b.Histograms {
-		s := &b.Histograms[i]
-		r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
+		if s := &b.Histograms[i]; !r.held[len(b.Floats.Ref)+i] {
+			r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
+		}
 	}
 	id.mu.RUnlock()
 	r.head.mu.Unlock()
@@ -111,22 +112,49 @@ func (r *replayer) frame(f wal.Frame) error {
 	return nil
 }
 
-// apply places one sample; the identity table is held.
-func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
-	if r.covered != nil && r.covered(x.t, lsn) {
-		r.skipped++
+// sift finds which samples of the frame a block holds, floats first. All
+// containers that have to make way for a block are closed before the first
+// sample is placed: what a container says that it holds of the log is whole frames.
+func (r *replayer) sift(lsn wal.LSN) {
+	b := &r.batch
+	r.held = append(r.held[:0], make([]bool, len(b.Floats.Ref)+len(b.Histograms))...)
+	if r.covered == nil {
 		return
 	}
+	for i := range r.held {
+		t := int64(0)
+		if n := len(b.Floats.Ref); i < n {
+			t = b.Floats.T[i]
+		} else {
+			t = b.Histograms[i-n].T
+		}
+		if from, ok := r.covered(t, lsn); ok {
+			r.held[i] = true
+			r.skipped++
+			r.makeWay(t, from)
+		}
+	}
+}
+
+// apply places one sample; the identity table is held.
+func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
 	s := r.head.identity.at(ref)
 	if s == nil {
 		r.unnamed++
 		return
 	}
 	r.samples++
-	if !r.newest.seen || x.t > r.newest.t {
-		r.newest.t, r.newest.seen = x.t, true
-	}
+	r.head.clock.see(x.t)
 	r.committer.place(s, lsn, x)
+}
+
+// makeWay closes the open container of t where it holds samples from before a
+// block that begins after the frame from: with later samples beside them the
+// container would rank above the block as a whole.
+func (r *replayer) makeWay(t int64, from wal.LSN) {
+	if box, _ := r.head.containers.Load().find(t); box != nil && box.first <= from {
+		r.committer.freezeLocked(func(c *Container) bool { return c == box })
+	}
 }
 
 // exemplar restores one; what the ring refuses now it refused then.

@@ -12,7 +12,7 @@ import (
 )
 
 // LogState writes the metadata table and the exemplar ring to the log again,
-// so that the segments before may go. It returns once the frame is durable.
+// so that the segments before may go. It returns once all of it is durable.
 func (h *Head) LogState(ctx context.Context) error {
 	var err error
 	if e := h.between(ctx, func(c *committer) { err = c.logState() }); e != nil {
@@ -21,38 +21,41 @@ func (h *Head) LogState(ctx context.Context) error {
 	return err
 }
 
+// stateShare is the part of what a frame may hold at which logState begins
+// another: what senders made grow must never be more than the log takes.
+const stateShare = 64
+
 func (c *committer) logState() error {
-	segment, err := c.log.Begin()
-	if err != nil {
+	b, size := &Batch{}, 0
+	write := func() error {
+		err := c.write([]*Batch{b})
+		if err != nil {
+			c.unname(0)
+		}
+		b.clear()
+		size = 0
 		return err
 	}
-	r := &record.Batch{}
+	grow := func(n int) error {
+		if size += n; size < c.maxPayload/stateShare {
+			return nil
+		}
+		return write()
+	}
 	for family, m := range c.head.Metadata() {
-		r.Metadata = append(r.Metadata, record.Metadata{Family: family, Type: m.Type, Unit: m.Unit, Help: m.Help})
+		b.metadata = append(b.metadata, record.Metadata{Family: family, Type: m.Type, Unit: m.Unit, Help: m.Help})
+		if err := grow(len(family) + len(m.Unit) + len(m.Help)); err != nil {
+			return err
+		}
 	}
-	c.named = c.named[:0]
-	c.record.Series = c.record.Series[:0]
-	err = c.head.exemplars.ring.IterateExemplars(func(ls labels.Labels, e exemplar.Exemplar) error {
-		s := c.head.identity.withLabels(ls)
-		c.name(s, segment)
-		r.Exemplars = append(r.Exemplars, record.Exemplar{Ref: s.ref, T: e.Ts, V: e.Value, Labels: e.Labels})
-		return nil
+	err := c.head.exemplars.ring.IterateExemplars(func(ls labels.Labels, e exemplar.Exemplar) error {
+		b.exemplars = append(b.exemplars, batchExemplar{c.head.identity.withLabels(ls), e})
+		return grow(int(ls.ByteSize() + e.Labels.ByteSize()))
 	})
-	if err != nil {
-		c.unname(0)
+	if err != nil || b.items() == 0 {
 		return err
 	}
-	if len(r.Metadata)+len(r.Exemplars) == 0 {
-		return nil
-	}
-	r.Series = c.record.Series
-	if _, err = c.log.Write(ClassWritten, record.Append(nil, r)); err == nil {
-		err = c.log.Commit()
-	}
-	if err != nil {
-		c.unname(0)
-	}
-	return err
+	return write()
 }
 
 // FirstNeeded returns the first frame whose samples are in the head only; ok
@@ -74,7 +77,9 @@ func (h *Head) Stored(t int64) { h.clock.see(t) }
 // removed by retention by size and are not taken again.
 func (h *Head) KeepFrom(t int64) { h.clock.kept.Store(max(t, h.clock.kept.Load())) }
 
-// Now returns the receiver's clock, and whether it is suspect.
+// Now returns the receiver's clock, and whether it is suspect at this moment,
+// also where no write has asked for long. Called once Ready has returned nil.
 func (h *Head) Now() (now time.Time, suspect bool) {
-	return h.clock.accept.Now(), h.clock.why.Load() != nil
+	w := h.clock.bounds()
+	return time.UnixMilli(w.nowMs), w.suspect
 }

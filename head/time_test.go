@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/metrics"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
 )
 
@@ -282,6 +285,27 @@ func TestClockThatMoved(t *testing.T) {
 		clock.ms.Store(nowMs)
 		if why := p.head.Notice(); why != "" {
 			t.Errorf("still: %s", why)
+		}
+	}
+}
+
+// TestClockThatMovedUnwatched moves the clock while nobody writes: whoever is
+// about to flush or remove by it must know all the same.
+func TestClockThatMovedUnwatched(t *testing.T) {
+	clock, o := newClock(), options()
+	o.Accept.Now, o.Metrics = clock.now, metrics.NewHead(nil)
+	p := run(t, o)
+	p.stored(t, float(0, nowMs, 1))
+	for _, step := range []struct {
+		by      int64
+		suspect bool
+	}{{0, false}, {hourMs, true}, {0, false}, {-hourMs, true}} {
+		clock.ms.Store(nowMs + step.by)
+		if now, suspect := p.head.Now(); suspect != step.suspect || now.UnixMilli() != nowMs+step.by {
+			t.Errorf("moved by %d ms: got %v, suspect %v", step.by, now, suspect)
+		}
+		if got := testutil.ToFloat64(o.Metrics.ClockSuspect) == 1; got != step.suspect {
+			t.Errorf("moved by %d ms: the metric says %v", step.by, got)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package head
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -38,16 +40,52 @@ func (v *View) Select(ctx context.Context, mint, maxt int64, ms ...*labels.Match
 	if err != nil {
 		return nil, err
 	}
+	dropped := v.dropped(mint, maxt, ms)
 	v.head.mu.RLock()
 	defer v.head.mu.RUnlock()
-	n := 0
-	for _, s := range all {
-		if v.has(s, mint, maxt) {
-			all[n] = s
-			n++
-		}
+	all = slices.DeleteFunc(all, func(s *Series) bool { return !v.has(s, mint, maxt) })
+	return withCollected(all, dropped), nil
+}
+
+// dropped returns the series of containers that were dropped since the view was
+// taken: of these the view still has to give the samples, be the series
+// collected or not.
+func (v *View) dropped(mint, maxt int64, ms []*labels.Matcher) map[*Series]bool {
+	v.head.mu.RLock()
+	list := slices.DeleteFunc(v.list.overlapping(mint, maxt), func(c *Container) bool { return !c.dropped })
+	v.head.mu.RUnlock()
+	var out map[*Series]bool
+	for _, c := range list { // immutable
+		c.each(func(s *Series) {
+			if matches(s.labels, ms) {
+				if out == nil {
+					out = map[*Series]bool{}
+				}
+				out[s] = true
+			}
+		})
 	}
-	return all[:n], nil
+	return out
+}
+
+// withCollected adds to all those that were collected. A series with the same
+// labels that was created since has later samples only, which a view need not
+// show. Head.mu is held.
+func withCollected(all []*Series, dropped map[*Series]bool) []*Series {
+	maps.DeleteFunc(dropped, func(s *Series, _ bool) bool { return !s.gone })
+	if len(dropped) == 0 {
+		return all
+	}
+	gone := map[string]bool{}
+	for s := range dropped {
+		gone[string(s.labels.Bytes(nil))] = true
+	}
+	all = slices.DeleteFunc(all, func(s *Series) bool { return gone[string(s.labels.Bytes(nil))] })
+	return slices.AppendSeq(all, maps.Keys(dropped))
+}
+
+func matches(ls labels.Labels, ms []*labels.Matcher) bool {
+	return !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
 }
 
 func (v *View) has(s *Series, mint, maxt int64) bool {
@@ -144,7 +182,7 @@ func (r *Reader) AppendLayers(dst []ooo.Layer, s *Series, mint, maxt int64) []oo
 	defer mu.RUnlock()
 	for _, c := range r.view.list.overlapping(mint, maxt) {
 		if c.has(s) {
-			dst = append(dst, ooo.Layer{Lo: c.lo, Hi: c.hi, Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+			dst = append(dst, ooo.Layer{Lo: c.lo, Hi: c.hi, Last: c.rank(), Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 				r.snapshot(c, s, lo, hi)
 				return r.emitSnapshot(lo, hi, emit)
 			}})

@@ -195,7 +195,7 @@ func (b *Buffer) addColumns(s sample) {
 	x.st = addCell(x.st, n, s.st)
 	x.h = addCell(x.h, n, s.h)
 	x.fh = addCell(x.fh, n, s.fh)
-	x.bytes += histogramBytes(s)
+	x.bytes += HistogramBytes(s.h, s.fh)
 }
 
 // addCell makes v the n-th cell of a column. A column that does not exist comes
@@ -307,7 +307,8 @@ func (b *Buffer) truncate(n int) {
 	}
 	x.bytes = 0
 	for i := range max(len(x.h), len(x.fh)) {
-		x.bytes += histogramBytes(b.at(i))
+		s := b.at(i)
+		x.bytes += HistogramBytes(s.h, s.fh)
 	}
 }
 
@@ -325,15 +326,15 @@ func (b *Buffer) survey() {
 	}
 }
 
-// histogramBytes returns the memory of the histogram in s. Custom bounds are
-// shared between histograms and not counted.
-func histogramBytes(s sample) int {
+// HistogramBytes returns the memory of h and fh, each of which may be nil. Custom
+// bounds are shared between histograms and not counted.
+func HistogramBytes(h *histogram.Histogram, fh *histogram.FloatHistogram) int {
 	n := 0
-	if h := s.h; h != nil {
+	if h != nil {
 		n += int(unsafe.Sizeof(*h)) + 8*(cap(h.PositiveBuckets)+cap(h.NegativeBuckets)+cap(h.PositiveSpans)+cap(h.NegativeSpans))
 	}
-	if h := s.fh; h != nil {
-		n += int(unsafe.Sizeof(*h)) + 8*(cap(h.PositiveBuckets)+cap(h.NegativeBuckets)+cap(h.PositiveSpans)+cap(h.NegativeSpans))
+	if fh != nil {
+		n += int(unsafe.Sizeof(*fh)) + 8*(cap(fh.PositiveBuckets)+cap(fh.NegativeBuckets)+cap(fh.PositiveSpans)+cap(fh.NegativeSpans))
 	}
 	return n
 }

@@ -9,7 +9,8 @@ import (
 
 // Layer is one source of a series' samples: a range of time and what reads it.
 type Layer struct {
-	Lo, Hi int64 // both ends included, Unix milliseconds
+	Lo, Hi int64  // both ends included, Unix milliseconds
+	Last   uint64 // its generation's LSN, for whoever puts layers in order; MaxUint64 when later samples may come
 	// Read calls emit with the samples in [lo, hi] in order of time, no
 	// timestamp twice; a run is borrowed until emit returns.
 	Read func(lo, hi int64, emit func(*chunkenc.Samples) error) error
@@ -96,7 +97,7 @@ func (s *Stack) window(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 			return err
 		}
 		err = l.Read(lo, hi, func(run *chunkenc.Samples) error {
-			s.late.AddRun(run)
+			s.late.addRun(run)
 			return nil
 		})
 	}
@@ -122,16 +123,12 @@ func (s *Stack) keep(run *chunkenc.Samples) {
 		dst, s.free = s.free[n-1], s.free[:n-1]
 	}
 	dst.Reset(run.Kind)
-	dst.T = append(dst.T, run.T...)
-	dst.ST = append(dst.ST, run.ST...)
-	dst.V = append(dst.V, run.V...)
-	dst.H = append(dst.H, run.H...)
-	dst.FH = append(dst.FH, run.FH...)
+	dst.Append(run)
 	s.base = append(s.base, dst)
 }
 
-// AddRun adds the samples of a run. Histogram objects are kept.
-func (b *Buffer) AddRun(run *chunkenc.Samples) {
+// addRun adds the samples of a run. Histogram objects are kept.
+func (b *Buffer) addRun(run *chunkenc.Samples) {
 	for i, t := range run.T {
 		var st int64
 		if len(run.ST) > 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -64,7 +65,7 @@ const maxSampleSize = 2 + 9 + 11
 // appendSamples appends the float samples of s as fields 2 of a TimeSeries.
 func appendSamples(dst []byte, s *chunkenc.Samples) []byte {
 	n := len(dst)
-	dst = grow(dst, len(s.T)*maxSampleSize)
+	dst = slices.Grow(dst, len(s.T)*maxSampleSize)
 	buf := dst[:cap(dst)]
 	for i, t := range s.T {
 		buf[n] = tagSeriesSample
@@ -118,14 +119,4 @@ func chunkSize(minT, maxT int64, data int) int {
 		n += 1 + uvarintLen(uint64(maxT))
 	}
 	return n
-}
-
-// grow returns dst with room for n more bytes.
-func grow(dst []byte, n int) []byte {
-	if cap(dst)-len(dst) >= n {
-		return dst
-	}
-	out := make([]byte, len(dst), max(2*cap(dst), len(dst)+n))
-	copy(out, dst)
-	return out
 }

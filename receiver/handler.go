@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +19,7 @@ type Options struct {
 	Head          *head.Head
 	BodyBytes     int64 // --limits.body, 32 MiB
 	DecodedBytes  int64 // --limits.decoded, 32 MiB
-	InFlight      int   // --limits.in-flight, 128 requests a core
+	InFlight      int   // --limits.in-flight, 256
 	RefusedStatus int   // --write.refused-status, 400 or 204
 	Logger        *slog.Logger
 	Metrics       *metrics.Receiver
@@ -36,7 +35,7 @@ func New(o Options) http.Handler {
 	}
 	o.DecodedBytes = min(o.DecodedBytes, math.MaxInt32)
 	if o.InFlight <= 0 {
-		o.InFlight = inFlightPerCore * runtime.GOMAXPROCS(0)
+		o.InFlight = defaultInFlight
 	}
 	if o.RefusedStatus == 0 {
 		o.RefusedStatus = http.StatusBadRequest
@@ -97,7 +96,7 @@ func (h *handler) serve(r *http.Request) (version, written, error) {
 	if h.inFlight.Add(1) > int64(h.InFlight) {
 		return v, written{}, errBusy
 	}
-	if err := h.Head.Ready(); errors.Is(err, head.ErrReplaying) || errors.Is(err, head.ErrClosed) {
+	if err := h.Head.Ready(); err != nil {
 		return v, written{}, &head.UnavailableError{RetryAfter: notReadyRetry, Err: err}
 	}
 	n, err := h.write(r, v)

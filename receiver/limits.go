@@ -4,7 +4,7 @@ package receiver
 const (
 	defaultBodyBytes    = 32 << 20 // --limits.body: bytes of a compressed body
 	defaultDecodedBytes = 32 << 20 // --limits.decoded: bytes of a decoded one
-	inFlightPerCore     = 128      // --limits.in-flight: requests; a sender with 50 shards has 50
+	defaultInFlight     = 256      // --limits.in-flight: requests; a sender with 50 shards has 50
 )
 
 // Bounds on the decode work of one request. A body within the byte limits can

@@ -52,26 +52,26 @@ var faultTexts = [...]string{
 
 // wireError says where a body is not a message of its schema.
 type wireError struct {
-	Message string // the message's name
-	Field   uint32 // the field's number, 0 when it cannot be told
-	Offset  int    // of the field in the decoded body
+	message string // the message's name
+	field   uint32 // the field's number, 0 when it cannot be told
+	offset  int    // of the field in the decoded body
 	fault   int
 }
 
 func (e *wireError) Error() string {
 	field := "a field"
-	if e.Field != 0 {
-		field = fmt.Sprintf("field %d", e.Field)
-		if names := fieldNames[e.Message]; int(e.Field) < len(names) && names[e.Field] != "" {
-			field += " (" + names[e.Field] + ")"
+	if e.field != 0 {
+		field = fmt.Sprintf("field %d", e.field)
+		if names := fieldNames[e.message]; int(e.field) < len(names) && names[e.field] != "" {
+			field += " (" + names[e.field] + ")"
 		}
 	}
-	return fmt.Sprintf("malformed protobuf: %s, %s at byte %d: %s", e.Message, field, e.Offset, faultTexts[-e.fault])
+	return fmt.Sprintf("malformed protobuf: %s, %s at byte %d: %s", e.message, field, e.offset, faultTexts[-e.fault])
 }
 
 // fault returns the error for the fault at field num of message, whose tag stands at offset.
 func fault(pos int, message string, num uint32, offset int) error {
-	return &wireError{Message: message, Field: num, Offset: offset, fault: pos}
+	return &wireError{message: message, field: num, offset: offset, fault: pos}
 }
 
 // Names of messages.

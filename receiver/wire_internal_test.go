@@ -124,8 +124,8 @@ func TestWireErrorsTellWhere(t *testing.T) {
 			if !errors.As(err, &w) {
 				t.Fatalf("got error %v, want a wireError", err)
 			}
-			if w.Message != test.msg || w.Field != test.field || w.Offset != test.offset {
-				t.Errorf("got %s field %d at %d (%v), want %s field %d at %d", w.Message, w.Field, w.Offset, w, test.msg, test.field, test.offset)
+			if w.message != test.msg || w.field != test.field || w.offset != test.offset {
+				t.Errorf("got %s field %d at %d (%v), want %s field %d at %d", w.message, w.field, w.offset, w, test.msg, test.field, test.offset)
 			}
 			if !strings.Contains(err.Error(), test.msg) || test.field != 0 && !strings.Contains(err.Error(), fieldNames[test.msg][test.field]) {
 				t.Errorf("error %q does not name its place", err)

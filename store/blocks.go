@@ -3,7 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -14,13 +14,14 @@ import (
 
 // openBlocks opens the blocks of the directory, sorted by generation. What a
 // killed process left unfinished is removed, and so are blocks that another was
-// merged of; a damaged block is set aside.
+// merged of, in whatever state their removal left them; any other damaged block
+// is set aside.
 func (s *Store) openBlocks() ([]*block.Block, error) {
-	if !s.onDisk() {
+	if !onDisk(s.o.FS) {
 		return nil, nil
 	}
 	dir := filepath.Join(s.o.Path, blocksName)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := s.o.FS.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("create the directory of blocks: %w", err)
 	}
 	dirs, unfinished, err := block.List(dir)
@@ -28,42 +29,75 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 		return nil, fmt.Errorf("list the blocks: %w", err)
 	}
 	for _, d := range unfinished {
-		s.log.Info("removing a block that was not finished", "dir", d)
-		if err := os.RemoveAll(d); err != nil {
+		s.log.Info("removing a block that was not finished, or not removed", "dir", d)
+		if err := block.RemoveDir(s.o.FS, d); err != nil {
 			return nil, err
 		}
 	}
-	var list []*block.Block
-	merged := map[string]bool{}
+	list, faults, err := openAll(dirs)
+	if err == nil {
+		list, err = s.sift(list, faults)
+	}
+	if err != nil {
+		for _, b := range list {
+			b.Release()
+		}
+		return nil, err
+	}
+	slices.SortFunc(list, byGeneration)
+	return list, nil
+}
+
+// openAll opens blocks; faults are those of the damaged ones, by directory.
+func openAll(dirs []string) (list []*block.Block, faults map[string]error, err error) {
+	faults = map[string]error{}
 	for _, d := range dirs {
 		b, err := block.Open(d)
 		var corrupt *vfs.CorruptError
-		if errors.As(err, &corrupt) {
-			if err := s.setAside(d, corrupt); err != nil {
-				return nil, err
-			}
-			continue
+		switch {
+		case err == nil:
+			list = append(list, b)
+		case errors.As(err, &corrupt):
+			faults[d] = corrupt
+		default:
+			return list, nil, err
 		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	return list, faults, nil
+}
+
+// sift removes the blocks that another was merged of, sets the damaged ones
+// aside, and returns the others.
+func (s *Store) sift(list []*block.Block, faults map[string]error) ([]*block.Block, error) {
+	merged := map[string]bool{}
+	for _, b := range list {
 		for _, name := range b.Info().Parents {
 			merged[name] = true
 		}
-		list = append(list, b)
 	}
-	kept := list[:0]
-	for _, b := range list {
-		if merged[b.Name()] {
-			if err := s.discard(b); err != nil {
-				return nil, err
-			}
+	for _, d := range slices.Sorted(maps.Keys(faults)) {
+		var err error
+		if merged[filepath.Base(d)] {
+			err = s.removeDir(d)
+		} else {
+			err = s.setAside(d, faults[d])
+		}
+		if err != nil {
+			return list, err
+		}
+	}
+	for i := 0; i < len(list); {
+		b := list[i]
+		if !merged[b.Name()] {
+			i++
 			continue
 		}
-		kept = append(kept, b)
+		list = slices.Delete(list, i, i+1)
+		if err := s.discard(b); err != nil {
+			return list, err
+		}
 	}
-	slices.SortFunc(kept, byGeneration)
-	return kept, nil
+	return list, nil
 }
 
 func byGeneration(a, b *block.Block) int {
@@ -77,45 +111,60 @@ func byGeneration(a, b *block.Block) int {
 	return 0
 }
 
-// lastLSN returns the newest frame that the blocks know of.
-func lastLSN(list []*block.Block) wal.LSN {
-	var last uint64
-	for _, b := range list {
+// lastLSN returns the newest frame that the blocks, those removed included, know of.
+func (s *Store) lastLSN() wal.LSN {
+	last := uint64(0)
+	for _, b := range *s.blocks.Load() {
 		last = max(last, b.Info().Generation.LSN)
-		for _, r := range b.Info().Logs {
-			last = max(last, r.To)
-		}
+	}
+	for _, r := range s.coverage().ranges {
+		last = max(last, r.To)
 	}
 	return wal.LSN(last)
 }
 
 // setAside moves a damaged block to the quarantine, under a name that says so.
 func (s *Store) setAside(dir string, why error) error {
-	quarantine := filepath.Join(s.o.Path, quarantineName)
-	if err := os.MkdirAll(quarantine, 0o777); err != nil {
-		return fmt.Errorf("set a damaged block aside: %w", err)
-	}
+	fs, quarantine := s.o.FS, filepath.Join(s.o.Path, quarantineName)
 	to := filepath.Join(quarantine, filepath.Base(dir)+".damaged")
-	if err := os.Rename(dir, to); err != nil {
+	err := fs.MkdirAll(quarantine)
+	if err == nil {
+		err = fs.SyncDir(s.o.Path)
+	}
+	if err == nil {
+		err = fs.Rename(dir, to)
+	}
+	if err != nil {
 		return fmt.Errorf("set a damaged block aside: %w", err)
 	}
 	s.o.Metrics.Store.SetAside.Inc()
 	s.log.Error("a damaged block was set aside", "block", filepath.Base(dir), "now", to, "err", why)
-	return errors.Join(block.SyncDir(quarantine), block.SyncDir(filepath.Dir(dir)))
+	return errors.Join(fs.SyncDir(quarantine), fs.SyncDir(filepath.Dir(dir)))
 }
 
 // discard unlinks the files of a block at once and lets go of it; readers that
 // hold it keep its mappings.
 func (s *Store) discard(b *block.Block) error {
-	// Renamed first: what is left of an interrupted removal is not taken for a block.
-	tmp := b.Dir() + block.TmpSuffix
-	err := os.Rename(b.Dir(), tmp)
+	defer b.Release()
+	return s.removeDir(b.Dir())
+}
+
+// removeDir removes the directory of a block. It is renamed first, durably: what
+// is left of an interrupted removal is not taken for a block.
+func (s *Store) removeDir(dir string) error {
+	tmp := dir + block.TmpSuffix
+	err := s.o.FS.Rename(dir, tmp)
 	if err == nil {
-		err = errors.Join(os.RemoveAll(tmp), block.SyncDir(filepath.Dir(b.Dir())))
+		err = s.o.FS.SyncDir(filepath.Dir(dir))
 	}
-	b.Release()
+	if err == nil {
+		err = block.RemoveDir(s.o.FS, tmp)
+	}
+	if err == nil {
+		err = s.o.FS.SyncDir(filepath.Dir(dir))
+	}
 	if err != nil {
-		return fmt.Errorf("remove block %s: %w", b.Name(), err)
+		return fmt.Errorf("remove block %s: %w", filepath.Base(dir), err)
 	}
 	return nil
 }
@@ -153,45 +202,4 @@ func (s *Store) gauge() {
 	m.Blocks.Set(float64(len(list)))
 	m.BlockBytes.Set(size)
 	m.BlockSamples.Set(samples)
-}
-
-// coverage says what of the log the blocks hold.
-type coverage struct {
-	last   uint64
-	ranges []block.LogRange
-}
-
-func newCoverage(list []*block.Block) *coverage {
-	c := &coverage{last: uint64(lastLSN(list))}
-	for _, b := range list {
-		c.ranges = append(c.ranges, b.Info().Logs...)
-	}
-	// Newest first: what is asked for is mostly of the ranges flushed last.
-	slices.SortFunc(c.ranges, func(a, b block.LogRange) int {
-		switch {
-		case a.To > b.To:
-			return -1
-		case a.To < b.To:
-			return 1
-		}
-		return 0
-	})
-	return c
-}
-
-// has says whether a block holds what the frame lsn had of timestamp t.
-func (c *coverage) has(t int64, lsn wal.LSN) bool {
-	if uint64(lsn) > c.last {
-		return false
-	}
-	for i := range c.ranges {
-		r := &c.ranges[i]
-		if r.To < uint64(lsn) {
-			return false
-		}
-		if r.MinT <= t && t <= r.MaxT && r.From < uint64(lsn) {
-			return true
-		}
-	}
-	return false
 }

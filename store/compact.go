@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/store/block"
 )
 
@@ -58,13 +60,14 @@ func (s *Store) plan(all bool) []*block.Block {
 		minB, _ := b.Range()
 		return cmp.Compare(minA, minB)
 	})
-	for _, group := range overlapping(list) {
-		if len(group) > 1 && (all || s.worth(group)) {
+	groups := overlapping(list)
+	for _, group := range groups {
+		if len(group) > 1 && (all || s.worth(group)) && !s.headBetween(group) {
 			slices.SortFunc(group, byGeneration)
 			return group
 		}
 	}
-	return s.planLevel(list)
+	return s.planLevel(groups)
 }
 
 // overlapping groups blocks, sorted by their begin, into those that overlap.
@@ -80,6 +83,20 @@ func overlapping(list []*block.Block) (groups [][]*block.Block) {
 		end = max(end, maxT)
 	}
 	return groups
+}
+
+// headBetween says whether the head may hold samples that stand between the
+// blocks of a group in generation: the merged block would outrank them as a
+// whole. That takes another block duration than the older blocks were made with.
+func (s *Store) headBetween(group []*block.Block) bool {
+	lo, hi, newest := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
+	for _, b := range group {
+		minT, maxT := b.Range()
+		lo, hi, newest = min(lo, minT), max(hi, maxT), max(newest, b.Info().Generation.LSN)
+	}
+	return slices.ContainsFunc(s.head.Containers(), func(c head.ContainerInfo) bool {
+		return c.Lo <= hi && c.Hi >= lo && uint64(c.First) <= newest
+	})
 }
 
 // worth says whether an overlapping group is to be merged now.
@@ -100,9 +117,11 @@ func (s *Store) worth(group []*block.Block) bool {
 	return float64(total-largest) >= overlapShare*float64(largest) || now.Sub(newest) > settleAfter
 }
 
-// planLevel chooses blocks, which do not overlap, for an aligned range of the
-// lowest level that at least two of them lie within, once the range is over.
-func (s *Store) planLevel(list []*block.Block) []*block.Block {
+// planLevel chooses blocks for an aligned range of the lowest level that at least
+// two of them lie within, once the range is over. Of groups of overlapping
+// blocks only those of one block: a block that overlaps others is merged with
+// all of them, or the order of generations would be lost.
+func (s *Store) planLevel(groups [][]*block.Block) []*block.Block {
 	now, _ := s.head.Now()
 	length := s.blockMs()
 	for range levels {
@@ -110,16 +129,16 @@ func (s *Store) planLevel(list []*block.Block) []*block.Block {
 		if keep := s.o.Head.Accept.Retention; keep > 0 && length > keep.Milliseconds()/mostOfRetention {
 			return nil
 		}
-		for i := 0; i < len(list); {
-			minT, _ := list[i].Range()
+		for i := 0; i < len(groups); {
+			minT, _ := groups[i][0].Range()
 			begin := floor(minT, length)
 			j := i
-			for j < len(list) && within(list[j], begin, length) {
+			for j < len(groups) && len(groups[j]) == 1 && within(groups[j][0], begin, length) {
 				j++
 			}
 			// Half a block of grace: what is flushed late belongs in.
 			if j-i > 1 && begin+length+s.blockMs() < now.UnixMilli() && !s.headWithin(begin, length) {
-				group := slices.Clone(list[i:j])
+				group := slices.Concat(groups[i:j]...)
 				slices.SortFunc(group, byGeneration)
 				return group
 			}
@@ -157,7 +176,11 @@ func floor(t, length int64) int64 {
 // merge makes one block of a group, sorted by generation, and puts it in their place.
 func (s *Store) merge(ctx context.Context, group []*block.Block) error {
 	started := time.Now()
-	w, err := block.Create(filepath.Join(s.o.Path, blocksName))
+	var size int64
+	for _, b := range group {
+		size += b.Size()
+	}
+	w, err := block.Create(s.o.FS, filepath.Join(s.o.Path, blocksName), size)
 	if err != nil {
 		return err
 	}
@@ -165,11 +188,13 @@ func (s *Store) merge(ctx context.Context, group []*block.Block) error {
 	if err := m.run(ctx, w); err != nil {
 		return errors.Join(err, w.Abort())
 	}
-	dir, err := w.Commit(ctx, mergedInfo(group))
+	info := mergedInfo(group)
+	info.Logs = s.reached(info.Logs)
+	dir, err := w.Commit(ctx, info)
 	if err != nil {
 		return err
 	}
-	b, err := block.Open(dir)
+	b, err := s.openWritten(dir)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func checkVersion(fs vfs.FS, dir string) error {
 		if slices.Contains(names, walName) {
 			return fmt.Errorf("%s is missing beside a log: is %s a data directory of rwsink?", versionName, dir)
 		}
-		return writeVersion(fs, dir, name)
+		return writeWhole(fs, name, []byte(layoutVersion+"\n"))
 	}
 	got, err := readSmall(fs, name)
 	if err != nil {
@@ -68,7 +68,9 @@ func checkVersion(fs vfs.FS, dir string) error {
 	return nil
 }
 
-func writeVersion(fs vfs.FS, dir, name string) (err error) {
+// writeWhole writes a file under another name and renames it, so that it is
+// whole and durable, or as it was.
+func writeWhole(fs vfs.FS, name string, data []byte) (err error) {
 	tmp := name + ".tmp"
 	if err := fs.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -77,10 +79,10 @@ func writeVersion(fs vfs.FS, dir, name string) (err error) {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	_, err = f.Write([]byte(layoutVersion + "\n"))
+	_, err = f.Write(data)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = errors.Join(fs.Rename(tmp, name), fs.SyncDir(dir))
+		err = errors.Join(fs.Rename(tmp, name), fs.SyncDir(filepath.Dir(name)))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -116,7 +118,7 @@ func readSmall(fs vfs.FS, name string) (string, error) {
 type dirLock struct{ file *os.File }
 
 func lockDir(fs vfs.FS, name string) (*dirLock, error) {
-	if fs != (vfs.OS{}) {
+	if !onDisk(fs) {
 		return &dirLock{}, nil
 	}
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)

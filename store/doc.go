@@ -5,9 +5,11 @@
 // come the head, for whoever writes, and views, for whoever reads: series sorted
 // by labels, samples in order of time.
 //
-//	LOCK       held by the process; the operating system lets go of it
-//	VERSION    the layout of the directory, a decimal number and a newline
-//	wal/       the segments of the log
+//	LOCK         held by the process; the operating system lets go of it
+//	VERSION      the layout of the directory, a decimal number and a newline
+//	wal/         the segments of the log
+//	blocks/      one directory a block, and what is remembered of removed ones
+//	quarantine/  damaged blocks, set aside as they were found
 //
 // What holds at any moment:
 //
@@ -17,6 +19,9 @@
 //     LOCK is made in it.
 //   - A view holds every batch acknowledged before it was taken. It is immutable
 //     but for later samples, which it may show.
+//
+// Check verifies a directory that no process uses, and changes nothing in it.
+// Export writes what is in one as blocks of Prometheus.
 //
 // Ownership: a Store is opened, replayed and closed by one goroutine; Ready, Head
 // and View serve any. A Reader serves one goroutine.

@@ -16,12 +16,19 @@ import (
 )
 
 // Flush makes blocks of everything in the head and merges what overlaps; it
-// returns when done. It works while the clock is suspect, too.
+// returns when done, or early when ctx ends or the store is closed. It works
+// while the clock is suspect, too.
 func (s *Store) Flush(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	s.maintenance.Lock()
 	defer s.maintenance.Unlock()
 	all := func(head.ContainerInfo) bool { return true }
 	if err := s.flush(ctx, all); err != nil {
+		return err
+	}
+	if err := s.cutLog(ctx); err != nil {
 		return err
 	}
 	return s.compact(ctx, true)
@@ -45,14 +52,14 @@ func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) e
 			return fmt.Errorf("flush: %w", err)
 		}
 	}
-	return s.cutLog(ctx)
+	return nil
 }
 
 // flushOne makes a block of one frozen container. Whoever takes a view reads
 // the head before the list of blocks, so that the samples are never missing.
 func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
 	started := time.Now()
-	w, err := block.Create(filepath.Join(s.o.Path, blocksName))
+	w, err := block.Create(s.o.FS, filepath.Join(s.o.Path, blocksName), int64(f.Samples())*flushedBytes)
 	if err != nil {
 		return err
 	}
@@ -63,14 +70,14 @@ func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
 	lo, hi := f.Range()
 	from, to := f.Log()
 	dir, err := w.Commit(ctx, block.CommitInfo{
-		Generation: block.Generation{Class: head.ClassWritten, LSN: uint64(to)}, Level: 1,
+		Generation: block.Generation{Class: wal.ClassWritten, LSN: uint64(to)}, Level: 1,
 		Logs: []block.LogRange{{MinT: lo, MaxT: hi, From: uint64(from), To: uint64(to)}},
 	})
 	if err != nil {
 		return err
 	}
 	if dir != "" {
-		b, err := block.Open(dir)
+		b, err := s.openWritten(dir)
 		if err != nil {
 			return err
 		}
@@ -83,6 +90,19 @@ func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
 	}
 	s.o.Metrics.Store.FlushSeconds.Observe(time.Since(started).Seconds())
 	return s.head.Drop(ctx, f)
+}
+
+// flushedBytes is about what a sample takes in a block.
+const flushedBytes = 4
+
+// openWritten opens a block that was just written. One that does not open is
+// removed: it would be found, beside what takes its place, by the next start.
+func (s *Store) openWritten(dir string) (*block.Block, error) {
+	b, err := block.Open(dir)
+	if err != nil {
+		return nil, errors.Join(err, s.removeDir(dir))
+	}
+	return b, nil
 }
 
 // written counts the bytes of a block that was written.

@@ -26,21 +26,25 @@ func (s *Store) maintain(ctx context.Context) {
 	defer close(s.stopped)
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
+	pressure := s.head.Pressure()
 	for {
 		s.gauge()
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.head.Pressure():
+		case <-pressure:
 		}
+		pressure = s.head.Pressure()
 		if err := s.round(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("maintenance of the blocks failed; it is tried again", "err", err)
+			pressure = nil // until the next tick
 		}
 	}
 }
 
-// round does once what is due. While the clock is suspect nothing is.
+// round does once what is due. While the clock is suspect nothing is. Retention
+// does not wait for the rest: it makes room where the disk is full.
 func (s *Store) round(ctx context.Context) error {
 	s.maintenance.Lock()
 	defer s.maintenance.Unlock()
@@ -50,13 +54,12 @@ func (s *Store) round(ctx context.Context) error {
 	if _, suspect := s.head.Now(); suspect {
 		return nil
 	}
-	if err := s.flush(ctx, s.due()); err != nil {
-		return err
+	err := s.flush(ctx, s.due())
+	if err == nil {
+		// What is frozen must be in blocks: it may stand between two of them.
+		err = errors.Join(s.cutLog(ctx), s.compact(ctx, false))
 	}
-	if err := s.compact(ctx, false); err != nil {
-		return err
-	}
-	return s.retain()
+	return errors.Join(err, s.retain())
 }
 
 // due returns what chooses the containers to flush:
@@ -68,7 +71,7 @@ func (s *Store) due() func(head.ContainerInfo) bool {
 	now, _ := s.head.Now()
 	over := now.UnixMilli() - s.blockMs()/2
 	segments := s.wal.Segments()
-	pressed := s.wal.Size() > s.o.LogMax ||
+	pressed := s.wal.Size() > s.logMax() ||
 		len(segments) > 1 && now.Sub(segments[0].Created) > logMaxAge
 	large := s.largestCold()
 	return func(c head.ContainerInfo) bool {
@@ -77,6 +80,18 @@ func (s *Store) due() func(head.ContainerInfo) bool {
 			pressed && needsOldest(segments, c)
 	}
 }
+
+// logMax is the size from which on the log's oldest segment is flushed. Where
+// retention by size counts the log in, it must not take the place of the blocks.
+func (s *Store) logMax() int64 {
+	if s.o.MaxSize > 0 {
+		return min(s.o.LogMax, s.o.MaxSize/logShare)
+	}
+	return s.o.LogMax
+}
+
+// logShare is the part of the retained size that the log may have.
+const logShare = 4
 
 // largestCold returns the ranges of the largest cold runs that have to go so
 // that those left hold at most half of the bound.
@@ -131,41 +146,54 @@ func (s *Store) setFaultyAside() error {
 
 // retain removes the blocks that retention no longer reaches: by time those
 // that ended before, counted from the newest sample or the clock, whichever is
-// older; by size the oldest, log and head counted in.
+// older; by size the oldest, log and head counted in, but never the last block:
+// what the log takes cannot be made good by removing all.
 func (s *Store) retain() error {
 	var errs []error
-	if keep := s.o.Head.Accept.Retention; keep > 0 {
-		now, _ := s.head.Now()
-		newest := int64(math.MinInt64)
-		for _, b := range *s.blocks.Load() {
-			_, maxT := b.Range()
-			newest = max(newest, maxT)
-		}
-		for _, c := range s.head.Containers() {
-			newest = max(newest, c.Hi)
-		}
-		bound := min(now.UnixMilli(), newest) - keep.Milliseconds()
+	if bound, ok := s.retainFrom(); ok {
 		for _, b := range *s.blocks.Load() {
 			if _, maxT := b.Range(); maxT < bound {
-				errs = append(errs, s.remove(b, "older than retention"))
+				errs = append(errs, s.remove(b, "older than retention", math.MinInt64))
 			}
 		}
 	}
-	for s.o.MaxSize > 0 && s.total() > s.o.MaxSize {
+	for s.o.MaxSize > 0 && s.total() > s.o.MaxSize && len(*s.blocks.Load()) > 1 {
 		oldest := s.oldest()
-		if oldest == nil {
+		_, maxT := oldest.Range()
+		if maxT == math.MaxInt64 {
 			break
 		}
-		_, maxT := oldest.Range()
-		if maxT < math.MaxInt64 {
-			s.head.KeepFrom(maxT + 1)
+		if err := s.remove(oldest, "over the size of retention", maxT+1); err != nil {
+			errs = append(errs, err)
+			break
 		}
-		errs = append(errs, s.remove(oldest, "over the size of retention"))
+		s.head.KeepFrom(maxT + 1)
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Store) remove(b *block.Block, why string) error {
+// retainFrom returns what retention by time reaches back to; ok is false when
+// it keeps everything, or there is nothing.
+func (s *Store) retainFrom() (bound int64, ok bool) {
+	newest := int64(math.MinInt64)
+	for _, b := range *s.blocks.Load() {
+		_, maxT := b.Range()
+		newest, ok = max(newest, maxT), true
+	}
+	for _, c := range s.head.Containers() {
+		newest, ok = max(newest, c.Newest), true
+	}
+	now, _ := s.head.Now()
+	keep := s.o.Head.Accept.Retention.Milliseconds()
+	bound = min(now.UnixMilli(), newest) - keep
+	return bound, ok && keep > 0 && bound < newest
+}
+
+// remove removes a block for good; samples before keepFrom are not taken any more.
+func (s *Store) remove(b *block.Block, why string, keepFrom int64) error {
+	if err := s.rememberRemoval(b, keepFrom); err != nil {
+		return err
+	}
 	s.log.Info("removing a block", "block", b.Name(), "why", why, "bytes", b.Size())
 	s.o.Metrics.Store.Removed.Inc()
 	return s.replace([]*block.Block{b})

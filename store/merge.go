@@ -48,7 +48,7 @@ func newMerger(o head.Options, group []*block.Block) *merger {
 		m.target = 240
 	}
 	for _, b := range group {
-		m.readers = append(m.readers, b.NewReader())
+		m.readers = append(m.readers, b.NewCopier())
 	}
 	return m
 }
@@ -63,8 +63,8 @@ func (m *merger) run(ctx context.Context, w *block.Writer) error {
 		}
 	}
 	refs := make([]storage.SeriesRef, len(lists))
-	for n := 0; ; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
+	for {
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		ls, ok := next(lists, refs)
@@ -157,7 +157,7 @@ func (m *merger) reseal(list []source) error {
 	for i := range byBlock {
 		c := &byBlock[i].Chunk
 		lo, hi = min(lo, c.MinT), max(hi, c.MaxT)
-		layers = append(layers, ooo.Layer{Lo: c.MinT, Hi: c.MaxT, Read: m.reader(i, c)})
+		layers = append(layers, ooo.Layer{Lo: c.MinT, Hi: c.MaxT, Read: m.reader(i, &byBlock[i])})
 	}
 	joined := &chunkenc.Samples{}
 	flush := func() {
@@ -181,15 +181,18 @@ func (m *merger) reseal(list []source) error {
 }
 
 // reader returns what reads a chunk, into the i-th scratch batch.
-func (m *merger) reader(i int, c *chunkenc.Chunk) func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+func (m *merger) reader(i int, c *source) func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 	for len(m.samples) <= i {
 		m.samples = append(m.samples, &chunkenc.Samples{})
 	}
 	s := m.samples[i]
 	return func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 		s.Reset(c.Kind())
-		if err := m.dec.DecodeRange(s, c, lo, hi); err != nil || s.Len() == 0 {
-			return err
+		if err := m.dec.DecodeRange(s, &c.Chunk, lo, hi); err != nil {
+			return m.blocks[c.block].Corrupt("chunks", err)
+		}
+		if s.Len() == 0 {
+			return nil
 		}
 		return emit(s)
 	}

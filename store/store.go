@@ -54,8 +54,10 @@ type Store struct {
 
 	// maintenance is held by whatever changes the blocks.
 	maintenance sync.Mutex
-	stop        context.CancelFunc // ends the maintenance loop
-	stopped     chan struct{}
+	ctx         context.Context    // ends with stop, and with it whatever changes the blocks
+	stop        context.CancelFunc //
+	stopped     chan struct{}      // closed when the maintenance loop has ended; nil when there is none
+	removed     removals
 }
 
 // Open locks and opens the directory, creating it when it is not there. A second
@@ -84,7 +86,8 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{o: o, log: o.Logger, lock: lock, stop: func() {}}
+	s := &Store{o: o, log: o.Logger, lock: lock}
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, lock.unlock())
 	}
@@ -100,9 +103,12 @@ func (s *Store) open() error {
 		return err
 	}
 	s.blocks.Store(&list)
+	if s.removed, err = s.readRemovals(); err != nil {
+		return errors.Join(err, s.closeBlocks())
+	}
 	log, err := wal.Open(wal.Options{
 		FS: s.o.FS, Dir: filepath.Join(s.o.Path, walName), SegmentBytes: s.o.Segment, Sync: s.o.Sync,
-		After: lastLSN(list), Logger: s.o.Logger, Metrics: s.o.Metrics.WAL,
+		After: s.lastLSN(), Logger: s.o.Logger, Metrics: s.o.Metrics.WAL,
 	})
 	if err != nil {
 		return errors.Join(err, s.closeBlocks())
@@ -116,6 +122,7 @@ func (s *Store) open() error {
 		_, maxT := b.Range()
 		h.Stored(maxT)
 	}
+	h.KeepFrom(s.removed.KeepFrom)
 	s.wal, s.head = log, h
 	s.o.Metrics.Store.Lowest = s.lowest
 	return nil
@@ -123,22 +130,23 @@ func (s *Store) open() error {
 
 // onDisk says whether the directory is on the operating system's files: blocks
 // are mapped files, which no other file system has.
-func (s *Store) onDisk() bool { return s.o.FS == vfs.FS(vfs.OS{}) }
+func onDisk(fs vfs.FS) bool {
+	m, ok := fs.(interface{ Mapped() bool })
+	return ok && m.Mapped()
+}
 
 // Replay reads the log into the head, but for what the blocks hold, and starts
 // the maintenance of the blocks. Until it returns nil, writes answer 503 and
 // Ready says why. It logs its progress and ends early with ctx.
 func (s *Store) Replay(ctx context.Context) error {
-	covered := newCoverage(*s.blocks.Load())
-	if err := s.head.Replay(ctx, covered.has); err != nil {
+	if err := s.head.Replay(ctx, s.coverage().find); err != nil {
 		return err
 	}
-	if !s.onDisk() {
+	if !onDisk(s.o.FS) {
 		return nil
 	}
-	ctx, s.stop = context.WithCancel(context.Background())
 	s.stopped = make(chan struct{})
-	go s.maintain(ctx)
+	go s.maintain(s.ctx)
 	return nil
 }
 
@@ -154,14 +162,16 @@ func (s *Store) Head() *head.Head { return s.head }
 // LogBytes returns the size of the log on disk.
 func (s *Store) LogBytes() int64 { return s.wal.Size() }
 
-// Close ends the maintenance, waits for the commits under way, refuses new
-// ones, closes the log and the blocks and unlocks the directory. Replay must
-// have returned.
+// Close ends the maintenance and what flushes or merges, which leaves nothing
+// unfinished, waits for the commits under way, refuses new ones, closes the log
+// and the blocks and unlocks the directory. Replay must have returned.
 func (s *Store) Close() error {
 	s.stop()
 	if s.stopped != nil {
 		<-s.stopped
 	}
+	s.maintenance.Lock()
+	defer s.maintenance.Unlock()
 	s.head.Close()
 	return errors.Join(s.wal.Close(), s.closeBlocks(), s.lock.unlock())
 }

@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +20,39 @@ import (
 	"github.com/rwsink/rwsink/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// quickChecks is how many histories a property test draws unless -rapid.checks says more.
+const quickChecks = "25"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given {
+		if err := flag.Set("rapid.checks", quickChecks); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// quickDir is a directory for tests with many files: in memory where there is such a place.
+func quickDir(t testing.TB) string {
+	t.Helper()
+	const memory = "/dev/shm"
+	if _, err := os.Stat(memory); err != nil {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "rwsink-store-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
 
 // open opens and replays a store; it is closed with the test unless closed before.
 func open(t *testing.T, o store.Options) *store.Store {
@@ -34,7 +68,7 @@ func open(t *testing.T, o store.Options) *store.Store {
 	return s
 }
 
-func closeStore(t *testing.T, s *store.Store) {
+func closeStore(t testing.TB, s *store.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -69,25 +103,49 @@ func read(t fataler, s *store.Store) []string {
 	t.Helper()
 	v := s.View()
 	defer v.Close()
-	series, err := v.Select(context.Background(), math.MinInt64, math.MaxInt64,
-		labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m"))
+	out, err := readView(v, math.MinInt64, math.MaxInt64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []string
+	return out
+}
+
+func readView(v *store.View, mint, maxt int64) (out []string, err error) {
+	series, err := v.Select(context.Background(), mint, maxt, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m"))
+	if err != nil {
+		return nil, err
+	}
 	r := v.NewReader()
 	for i := range series {
-		err := r.Read(&series[i], math.MinInt64, math.MaxInt64, func(run *chunkenc.Samples) error {
+		err := r.Read(&series[i], mint, maxt, func(run *chunkenc.Samples) error {
 			for k, ts := range run.T {
 				out = append(out, fmt.Sprintf("%s %d %x", series[i].Labels.Get("i"), ts, math.Float64bits(run.V[k])))
 			}
 			return nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return out
+	return out, nil
+}
+
+// flipOnDisk flips a bit of a file.
+func flipOnDisk(t testing.TB, name string, offset int64) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := []byte{0}
+	if _, err := f.ReadAt(b, offset); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := f.WriteAt(b, offset); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestKeepsWhatItAcknowledged writes from several goroutines, closes, opens

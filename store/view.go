@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -162,12 +163,14 @@ func (r *Reader) Read(s *Series, mint, maxt int64, emit func(*chunkenc.Samples) 
 	for _, in := range s.blocks {
 		reader := r.block(in.block)
 		lo, hi := r.view.blocks[in.block].Range()
-		r.layers = append(r.layers, ooo.Layer{Lo: lo, Hi: hi, Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+		r.layers = append(r.layers, ooo.Layer{Lo: lo, Hi: hi, Last: r.view.blocks[in.block].Rank(), Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 			return reader.Read(in.ref, lo, hi, emit)
 		}})
 	}
 	if s.head != nil {
 		r.layers = r.head.AppendLayers(r.layers, s.head, mint, maxt)
+		// A container that came back from the log may be older than a block.
+		slices.SortStableFunc(r.layers, func(a, b ooo.Layer) int { return cmp.Compare(a.Last, b.Last) })
 	}
 	return r.stack.Read(r.layers, mint, maxt, r.view.stepMs, emit)
 }

@@ -216,7 +216,7 @@ func (c *checker) frame(s *checkedSegment, sc *scanner) {
 		return
 	}
 	c.Frames++
-	if sc.frame.Class > 1 {
+	if sc.frame.Class > ClassWritten {
 		c.damage(s.path, sc.off, "LSN %d: unknown class %d", sc.frame.LSN, sc.frame.Class)
 	}
 	if err := record.Decode(&c.batch, sc.frame.Payload); err != nil {

@@ -27,8 +27,8 @@ const (
 
 // Defaults of Options, and the pause between two tries to create a segment after an error.
 const (
-	DefaultSegmentBytes = 128 << 20
-	DefaultInterval     = 100 * time.Millisecond
+	defaultSegmentBytes = 128 << 20
+	defaultInterval     = 100 * time.Millisecond
 	retryPause          = time.Second
 	keepBuffer          = 4 << 20 // bytes of the group buffer that are kept between groups
 )
@@ -38,7 +38,7 @@ type Options struct {
 	FS           vfs.FS           // vfs.OS
 	Dir          string           // the directory of the segments; those above it are the caller's
 	SegmentBytes int64            // 128 MiB: a segment is closed once it has passed this size
-	Sync         SyncPolicy       //
+	Sync         SyncPolicy       // SyncAlways
 	Interval     time.Duration    // 100 ms
 	After        LSN              // 0; an LSN in use elsewhere (in blocks): the log never gives out one up to it again
 	Now          func() time.Time // time.Now

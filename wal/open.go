@@ -23,10 +23,10 @@ func Open(o Options) (*Log, error) {
 		o.FS = vfs.OS{}
 	}
 	if o.SegmentBytes <= 0 {
-		o.SegmentBytes = DefaultSegmentBytes
+		o.SegmentBytes = defaultSegmentBytes
 	}
 	if o.Interval <= 0 {
-		o.Interval = DefaultInterval
+		o.Interval = defaultInterval
 	}
 	if o.Now == nil {
 		o.Now = time.Now

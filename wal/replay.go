@@ -29,7 +29,7 @@ const progressStep = 8 << 20
 type Frame struct {
 	LSN     LSN
 	Segment uint64
-	Class   byte // generation class: 1 written, 0 filled
+	Class   byte // generation class: ClassWritten, or 0 filled
 	Payload []byte
 }
 

@@ -28,6 +28,10 @@ const (
 	frameHeaderSize = 16
 	minFrameSize    = frameHeaderSize + 1
 
+	// ClassWritten is the generation class of frames that senders wrote; 0 is for
+	// what is filled in by healing and import, and ranks below.
+	ClassWritten = 1
+
 	classGap   = 0x7f // not for callers of Write
 	gapLen     = 9    // the field len of such a frame
 	classBegin = 0x80 // a bit: the frame is the first of a group

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -98,6 +99,34 @@ func TestFlush(t *testing.T) {
 	}
 	if n := len(st.Head().Containers()); n != 0 {
 		t.Errorf("%d containers are in the head after a restart: the blocks should cover the log", n)
+	}
+}
+
+// TestExport writes into a running rwsink, stops it, and exports a part.
+func TestExport(t *testing.T) {
+	dir, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
+	p := startProgram(t, "--storage.path="+dir)
+	p.waitReady()
+	now := time.Now().UnixMilli()
+	p.send(now-2000, now-1000, now)
+	if _, err := output("export", "--storage.path="+dir, out); err == nil || !strings.Contains(err.Error(), "held by another process") {
+		t.Errorf("of a directory in use: %v", err)
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if code := p.waitEnd(); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, p.text())
+	}
+	at := instant(now)
+	got, err := output("export", "--storage.path="+dir, "--log.level=error", "--match={__name__=\"m\"}", "--to="+at.String(),
+		fmt.Sprintf("--from=%.3f", float64(now-1000)/1000), out)
+	if err != nil || !strings.HasPrefix(got, "1 blocks, 1 chunks, 2 samples") &&
+		!strings.HasPrefix(got, "2 blocks, 2 chunks, 2 samples") { // over the end of two hours
+		t.Errorf("%v\n%s", err, got)
+	}
+	for arg, want := range map[string]string{"--from=soon": "--from", "--match=m{": "--match", "--block-duration=-1h": "--block-duration"} {
+		if _, err := output("export", "--storage.path="+dir, arg, t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", arg, err)
+		}
 	}
 }
 

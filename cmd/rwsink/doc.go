@@ -1,12 +1,12 @@
 // Command rwsink receives Prometheus remote write and serves remote read.
 //
 // In: flags and files named by them. Out: a process that serves HTTP until a
-// signal, or one answer on standard output (dump, probe, version).
+// signal, or one answer on standard output (check, dump, export, probe, version).
 //
-// This package holds flags and wiring, nothing else: every flag of rwsink stands
-// in flags.go and becomes a field of another package's Options; serve.go opens
-// the store and starts one actor for each thing that runs; routes.go says which
-// handler answers which path. What is decided is decided in the packages below.
+// This package holds flags and wiring, nothing else: the flags of serve stand in
+// flags.go, those of export beside it, and each becomes a field of another
+// package's Options; serve.go opens the store and starts one actor for each thing
+// that runs; routes.go says which handler answers which path. What is decided is decided in the packages below.
 //
 // Start: listen, open the directory, then replay the log while /-/ready and
 // every write say why they must wait. Stop, at SIGTERM or SIGINT: take no

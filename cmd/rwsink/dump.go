@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/store/block"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -13,9 +14,9 @@ import (
 // than a chunk of chunkenc.MaxSamples takes.
 const maxChunkFile = 64 << 20
 
-// dump prints one of rwsink's files. Its first byte says which kind it is: a chunk
-// begins with its encoding, anything else is taken for a segment of the log, whose
-// reader checks its magic.
+// dump prints one of rwsink's files. Its first bytes say which kind it is: a chunk
+// begins with its encoding, the files of a block with theirs, anything else is taken
+// for a segment of the log, whose reader checks its magic.
 func dump(w io.Writer, name string) error {
 	err := dumpFile(w, name)
 	if err != nil {
@@ -30,9 +31,12 @@ func dumpFile(w io.Writer, name string) error {
 		return err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, 1))
+	data, err := io.ReadAll(io.LimitReader(f, 4))
 	if err != nil {
 		return err
+	}
+	if block.CanDump(data) {
+		return block.Dump(w, name)
 	}
 	if len(data) == 0 || chunkenc.Encoding(data[0]) < chunkenc.EncTime || chunkenc.Encoding(data[0]) > chunkenc.EncFloatHistogram {
 		return wal.Dump(w, name)

@@ -30,7 +30,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 	cfg := serveFlags(serveCmd)
 
 	dumpCmd := app.Command("dump", "Print one of rwsink's files, field by field.")
-	dumpFile := dumpCmd.Arg("file", "A segment of the log, or a chunk.").Required().ExistingFile()
+	dumpFile := dumpCmd.Arg("file", "A segment of the log, a file of a block, or a chunk.").Required().ExistingFile()
+
+	checkCmd := app.Command("check", "Verify a data directory that no process uses: every checksum, order and reference. Status 1 when there is a fault.")
+	checkDir := checkCmd.Arg("dir", "The data directory.").Required().ExistingDir()
+
+	exportCmd := app.Command("export", "Write what a data directory that no process uses holds as blocks of Prometheus.")
+	exportCfg := exportFlags(exportCmd)
 
 	probeCmd := app.Command("probe", "Ask a running rwsink whether it is ready: the health check of an image that holds nothing else.")
 	probeURL := probeCmd.Arg("url", "What to get.").Default("http://127.0.0.1:9201/-/ready").String()
@@ -46,6 +52,10 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return serve(cfg, promslog.New(&log))
 	case dumpCmd.FullCommand():
 		return dump(stdout, *dumpFile)
+	case checkCmd.FullCommand():
+		return check(stdout, *checkDir)
+	case exportCmd.FullCommand():
+		return export(stdout, exportCfg, promslog.New(&log))
 	case probeCmd.FullCommand():
 		return probe(stdout, *probeURL)
 	case versionCmd.FullCommand():

@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rwsink/rwsink/store"
 )
 
 // output runs a command that ends by itself.
@@ -16,10 +19,57 @@ func output(args ...string) (string, error) {
 	return out.String(), err
 }
 
+const golden = "../../store/block/testdata/golden"
+
+func goldenBlock(t *testing.T) string {
+	t.Helper()
+	dirs, err := filepath.Glob(golden + "/*/rwsink.json")
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("%q, %v", dirs, err)
+	}
+	return filepath.Dir(dirs[0])
+}
+
+// TestCheck checks a sound directory, a damaged one, one in use, and none.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	st, err := store.Open(store.Options{Path: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := output("check", dir); err == nil || !strings.Contains(err.Error(), "held by another process") {
+		t.Errorf("a directory in use: %v", err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(dir, "blocks", filepath.Base(goldenBlock(t)))
+	if err := os.CopyFS(to, os.DirFS(goldenBlock(t))); err != nil {
+		t.Fatal(err)
+	}
+	got, err := output("check", dir)
+	if err != nil || !strings.HasPrefix(got, "1 blocks (") || !strings.HasSuffix(got, " 0 faults\n") || strings.Count(got, "\n") != 1 {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if err := os.Truncate(to+"/index", 10); err != nil {
+		t.Fatal(err)
+	}
+	got, err = output("check", dir)
+	if err == nil || !strings.HasPrefix(got, "fault: "+to+"/index: ") || !strings.HasSuffix(got, " 1 faults\n") {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if _, err := output("check", t.TempDir()); err == nil || !strings.Contains(err.Error(), "no data directory") {
+		t.Error(err)
+	}
+}
+
 func TestDump(t *testing.T) {
 	for file, text := range map[string]string{
 		"../../wal/testdata/segment.golden":         "../../wal/testdata/segment.dump",
 		"../../chunkenc/testdata/golden/bits.chunk": "../../chunkenc/testdata/golden/bits.txt",
+		goldenBlock(t) + "/chunks/000001":           golden + "/chunks-000001.txt",
+		goldenBlock(t) + "/index":                   golden + "/index.txt",
+		goldenBlock(t) + "/rwsink.json":             golden + "/rwsink.json.txt",
 	} {
 		want, err := os.ReadFile(text)
 		if err != nil {

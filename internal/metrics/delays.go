@@ -36,9 +36,13 @@ type Delays struct {
 	counts DelayCounts
 }
 
-// NewDelays returns a histogram of that name; the name's unit is seconds.
-func NewDelays(name, help string) *Delays {
-	return &Delays{desc: prometheus.NewDesc(name, help, nil, nil)}
+// NewDelays returns a histogram of that name, whose unit is seconds, at reg, which may be nil.
+func NewDelays(reg prometheus.Registerer, name, help string) *Delays {
+	d := &Delays{desc: prometheus.NewDesc(name, help, nil, nil)}
+	if reg != nil {
+		reg.MustRegister(d)
+	}
+	return d
 }
 
 // Take adds what c counted and empties c.

@@ -11,7 +11,7 @@ import (
 // TestDelayBuckets observes each bound and one past it: bounds are powers of
 // two of a millisecond, and what is on a bound is within.
 func TestDelayBuckets(t *testing.T) {
-	d := metrics.NewDelays("x_seconds", "help")
+	d := metrics.NewDelays(nil, "x_seconds", "help")
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(d)
 	var c metrics.DelayCounts

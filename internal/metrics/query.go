@@ -1,9 +1,6 @@
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Query are the metrics of package query.
 type Query struct {
@@ -27,31 +24,22 @@ type ReadMode struct {
 
 // NewQuery registers them; reg may be nil.
 func NewQuery(reg prometheus.Registerer) *Query {
-	f := promauto.With(reg)
-	gauge := func(name, help string) prometheus.Gauge {
-		return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	}
-	vec := func(name, help, label string) *prometheus.CounterVec {
-		return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
-	}
+	f := at(reg)
 	duration := f.NewHistogramVec(prometheus.HistogramOpts{
 		Name:                        "rwsink_read_duration_seconds",
 		Help:                        "Time a remote read took from its slot to the last byte of its reply.",
 		Buckets:                     prometheus.ExponentialBuckets(0.001, 4, 9),
 		NativeHistogramBucketFactor: 1.1,
 	}, []string{"mode"})
-	samples := vec("rwsink_read_samples_total", "Samples sent by remote read; a histogram is one.", "mode")
-	series := vec("rwsink_read_series_total", "Series sent by remote read.", "mode")
-	bytes := vec("rwsink_read_bytes_total", "Bytes of reply bodies sent by remote read.", "mode")
+	samples := f.counters("rwsink_read_samples_total", "Samples sent by remote read; a histogram is one.", "mode")
+	series := f.counters("rwsink_read_series_total", "Series sent by remote read.", "mode")
+	bytes := f.counters("rwsink_read_bytes_total", "Bytes of reply bodies sent by remote read.", "mode")
 	q := &Query{
-		InFlight: gauge("rwsink_read_in_flight", "Remote reads being served."),
-		Waiting:  gauge("rwsink_read_waiting", "Remote reads waiting for a slot."),
-		Refused:  vec("rwsink_read_refused_total", "Remote reads that got no reply, by reason.", "reason"),
-		Aborted:  vec("rwsink_read_aborted_total", "Remote read replies broken off after their first byte.", "mode"),
-		Split: f.NewCounter(prometheus.CounterOpts{
-			Name: "rwsink_read_split_series_total",
-			Help: "Series sent in several frames because they did not fit one.",
-		}),
+		InFlight: f.gauge("rwsink_read_in_flight", "Remote reads being served."),
+		Waiting:  f.gauge("rwsink_read_waiting", "Remote reads waiting for a slot."),
+		Refused:  f.counters("rwsink_read_refused_total", "Remote reads that got no reply, by reason.", "reason"),
+		Aborted:  f.counters("rwsink_read_aborted_total", "Remote read replies broken off after their first byte.", "mode"),
+		Split:    f.counter("rwsink_read_split_series_total", "Series sent in several frames because they did not fit one."),
 	}
 	mode := func(name string) ReadMode {
 		q.Aborted.WithLabelValues(name)

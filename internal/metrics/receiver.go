@@ -22,33 +22,17 @@ type Receiver struct {
 
 // NewReceiver registers them; reg may be nil.
 func NewReceiver(reg prometheus.Registerer) *Receiver {
+	f := at(reg)
 	m := &Receiver{
-		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "rwsink_write_requests_in_flight",
-			Help: "Write requests being served.",
-		}),
-		BodyBytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rwsink_write_body_bytes_total",
-			Help: "Bytes of the bodies of write requests, compressed as they came.",
-		}),
-		DecodedBytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rwsink_write_decoded_bytes_total",
-			Help: "Bytes of the bodies of write requests, decompressed.",
-		}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rwsink_write_requests_total",
-			Help: "Write requests answered, by protocol version and status.",
-		}, []string{"version", "code"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rwsink_write_refused_total",
-			Help: "What was refused in write requests, by kind of item and reason.",
-		}, []string{"item", "reason"}),
-		forgiven: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rwsink_write_refused_requests_answered_ok_total",
-			Help: "Write requests answered with success although something was refused: --write.refused-status, or exemplars out of order in 1.0.",
-		}),
+		InFlight:     f.gauge("rwsink_write_requests_in_flight", "Write requests being served."),
+		BodyBytes:    f.counter("rwsink_write_body_bytes_total", "Bytes of the bodies of write requests, compressed as they came."),
+		DecodedBytes: f.counter("rwsink_write_decoded_bytes_total", "Bytes of the bodies of write requests, decompressed."),
+		requests:     f.counters("rwsink_write_requests_total", "Write requests answered, by protocol version and status.", "version", "code"),
+		refused:      f.counters("rwsink_write_refused_total", "What was refused in write requests, by kind of item and reason.", "item", "reason"),
+		forgiven: f.counter("rwsink_write_refused_requests_answered_ok_total",
+			"Write requests answered with success although something was refused: --write.refused-status, or exemplars out of order in 1.0."),
 	}
-	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	m.duration = f.NewHistogramVec(prometheus.HistogramOpts{
 		Name:                            "rwsink_write_request_duration_seconds",
 		Help:                            "Time from the header of a write request to its answer, by protocol version.",
 		Buckets:                         []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
@@ -56,18 +40,8 @@ func NewReceiver(reg prometheus.Registerer) *Receiver {
 		NativeHistogramMaxBucketNumber:  100,
 		NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"version"})
-	m.duration = duration
 	for i, item := range []string{"samples", "histograms", "exemplars", "metadata"} {
-		m.received[i] = prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rwsink_write_received_" + item + "_total",
-			Help: "How many " + item + " were in the write requests that could be decoded.",
-		})
-	}
-	if reg != nil {
-		reg.MustRegister(m.InFlight, m.BodyBytes, m.DecodedBytes, m.requests, m.refused, m.forgiven, duration)
-		for _, c := range m.received {
-			reg.MustRegister(c)
-		}
+		m.received[i] = f.counter("rwsink_write_received_"+item+"_total", "How many "+item+" were in the write requests that could be decoded.")
 	}
 	return m
 }

@@ -1,9 +1,6 @@
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // WAL are the metrics of package wal.
 type WAL struct {
@@ -19,25 +16,19 @@ type WAL struct {
 
 // NewWAL registers them; reg may be nil.
 func NewWAL(reg prometheus.Registerer) *WAL {
-	f := promauto.With(reg)
-	counter := func(name, help string) prometheus.Counter {
-		return f.NewCounter(prometheus.CounterOpts{Name: "rwsink_wal_" + name, Help: help})
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return f.NewGauge(prometheus.GaugeOpts{Name: "rwsink_wal_" + name, Help: help})
-	}
+	f := at(reg)
 	return &WAL{
-		WrittenBytes: counter("written_bytes_total", "Bytes written to the log."),
+		WrittenBytes: f.counter("rwsink_wal_written_bytes_total", "Bytes written to the log."),
 		FsyncSeconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "rwsink_wal_fsync_duration_seconds",
 			Help:    "Duration of an fsync of a log segment.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12), // 0.1 ms to 2.4 s
 		}),
-		Segments:        gauge("segments", "Segments of the log."),
-		SizeBytes:       gauge("size_bytes", "Bytes of all segments of the log."),
-		WriteErrors:     counter("write_errors_total", "Writes and syncs of the log that failed, segments that could not be created included."),
-		LostFrames:      counter("lost_frames_total", "Log sequence numbers whose frames damage took."),
-		DamagedSegments: counter("damaged_segments_total", "Segments found damaged at start."),
-		TornBytes:       counter("torn_bytes_total", "Bytes of an unfinished write cut from the end of the log at start."),
+		Segments:        f.gauge("rwsink_wal_segments", "Segments of the log."),
+		SizeBytes:       f.gauge("rwsink_wal_size_bytes", "Bytes of all segments of the log."),
+		WriteErrors:     f.counter("rwsink_wal_write_errors_total", "Writes and syncs of the log that failed, segments that could not be created included."),
+		LostFrames:      f.counter("rwsink_wal_lost_frames_total", "Log sequence numbers whose frames damage took."),
+		DamagedSegments: f.counter("rwsink_wal_damaged_segments_total", "Segments found damaged at start."),
+		TornBytes:       f.counter("rwsink_wal_torn_bytes_total", "Bytes of an unfinished write cut from the end of the log at start."),
 	}
 }

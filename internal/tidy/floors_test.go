@@ -18,7 +18,7 @@ const beside = 9
 
 // floors says which package may import which.
 var floors = map[string]row{
-	"cmd/rwsink": {4, []string{"chunkenc", "head", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "wal"}},
+	"cmd/rwsink": {4, []string{"chunkenc", "head", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "wal"}},
 
 	"receiver": {3, []string{"head", "internal/metrics"}},
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},

@@ -14,6 +14,10 @@ const (
 // OS is the file system of the operating system.
 type OS struct{}
 
+// Mapped says that the files are the operating system's: other code may open
+// them by name and map them into memory.
+func (OS) Mapped() bool { return true }
+
 // MkdirAll makes a directory and those above it.
 func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirPerm) }
 

@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -35,12 +37,13 @@ type Block struct {
 
 // Open opens the block in dir. The error is a *vfs.CorruptError where the block is
 // damaged, a *NewerError where it is of a newer version.
-func Open(dir string) (*Block, error) {
+func Open(dir string) (_ *Block, err error) {
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { err = damaged(dir, 0, fault) })
 	info, err := readInfo(dir)
 	if err != nil {
 		return nil, err
 	}
-	meta, err := readMeta(dir)
+	meta, err := readMeta(dir, info.MetaCRC)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +71,15 @@ func (b *Block) Name() string { return filepath.Base(b.dir) }
 
 // Info returns rwsink.json.
 func (b *Block) Info() Info { return b.info }
+
+// Rank is the LSN by which the block stands among layers of one time; what was
+// filled in ranks below all that was written.
+func (b *Block) Rank() uint64 {
+	if b.info.Generation.Class == 0 {
+		return 0
+	}
+	return b.info.Generation.LSN
+}
 
 // Meta returns meta.json.
 func (b *Block) Meta() tsdb.BlockMeta { return b.meta }
@@ -116,56 +128,75 @@ type Series struct {
 // Select returns the series that match all matchers, in no order. A matcher on
 // a label that a series does not have sees an empty value.
 func (b *Block) Select(ctx context.Context, ms ...*labels.Matcher) ([]Series, error) {
-	p, err := tsdb.PostingsForMatchers(ctx, b.index, ms...)
-	if err != nil {
-		return nil, b.corrupt(indexName, err)
-	}
-	return b.expand(ctx, p)
+	return b.list(ctx, func() (index.Postings, error) { return tsdb.PostingsForMatchers(ctx, b.index, ms...) })
 }
 
 // All returns every series, sorted by labels.
 func (b *Block) All(ctx context.Context) ([]Series, error) {
 	name, value := index.AllPostingsKey()
-	p, err := b.index.Postings(ctx, name, value)
-	if err != nil {
-		return nil, b.corrupt(indexName, err)
-	}
-	return b.expand(ctx, p)
+	return b.list(ctx, func() (index.Postings, error) { return b.index.Postings(ctx, name, value) })
 }
 
-func (b *Block) expand(ctx context.Context, p index.Postings) ([]Series, error) {
-	var out []Series
+func (b *Block) list(ctx context.Context, postings func() (index.Postings, error)) (out []Series, err error) {
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, b.Corrupt(indexName, fault) })
+	p, err := postings()
+	if err != nil {
+		return nil, b.Corrupt(indexName, err)
+	}
 	var builder labels.ScratchBuilder
 	for p.Next() {
 		if len(out)%4096 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err := b.index.Series(p.At(), &builder, nil); err != nil {
-			return nil, b.corrupt(indexName, err)
+			return nil, b.Corrupt(indexName, err)
 		}
 		out = append(out, Series{builder.Labels(), p.At()})
 	}
 	if err := p.Err(); err != nil {
-		return nil, b.corrupt(indexName, err)
+		return nil, b.Corrupt(indexName, err)
 	}
 	return out, nil
 }
 
-// corrupt keeps and returns what is wrong with a file of the block; a
-// cancelled read is nothing wrong with it.
-func (b *Block) corrupt(name string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+// caught turns a fault of mapped memory in the function that defers it into an
+// error: the file has become shorter, or its medium does not give it back. was
+// is what debug.SetPanicOnFault returned. Any other panic goes on.
+func caught(was bool, report func(error)) {
+	debug.SetPanicOnFault(was)
+	r := recover()
+	if r == nil {
+		return
 	}
-	fault := damaged(filepath.Join(b.dir, name), 0, err)
-	b.fault.CompareAndSwap(nil, fault)
-	return fault
+	fault, ok := r.(interface{ Addr() uintptr })
+	if !ok {
+		panic(r)
+	}
+	report(fmt.Errorf("the mapped file cannot be read at address %#x: it has become shorter, or its medium fails", fault.Addr()))
+}
+
+// Corrupt keeps and returns what is wrong with a file of the block (its name in
+// the directory), unless err tells of something else: a cancelled read.
+func (b *Block) Corrupt(name string, err error) error {
+	return b.keep(damaged(filepath.Join(b.dir, name), 0, err))
+}
+
+func (b *Block) keep(err error) error {
+	var fault *vfs.CorruptError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return errors.Unwrap(err)
+	case errors.As(err, &fault):
+		b.fault.CompareAndSwap(nil, fault)
+	}
+	return err
 }
 
 // Reader reads the samples of a block's series. It holds scratch memory and
 // serves one goroutine, which must hold a reference to the block.
 type Reader struct {
 	block   *Block
+	copies  bool // the data of chunks is copied
 	builder labels.ScratchBuilder
 	metas   []chunks.Meta
 	dec     chunkenc.Decoder
@@ -179,14 +210,20 @@ const maxColumns = 64
 // NewReader returns a reader of the block.
 func (b *Block) NewReader() *Reader { return &Reader{block: b} }
 
+// NewCopier returns a reader whose chunks are copies: they can be read without
+// a fault whatever becomes of the files.
+func (b *Block) NewCopier() *Reader { return &Reader{block: b, copies: true} }
+
 // Chunks returns the chunks of a series that overlap [lo, hi]; they are valid
 // until the next call, their data as long as the block is held.
-func (r *Reader) Chunks(ref storage.SeriesRef, lo, hi int64) ([]chunkenc.Chunk, error) {
+func (r *Reader) Chunks(ref storage.SeriesRef, lo, hi int64) (out []chunkenc.Chunk, err error) {
+	name := indexName
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, r.block.Corrupt(name, fault) })
 	r.metas = r.metas[:0]
 	if err := r.block.index.Series(ref, &r.builder, &r.metas); err != nil {
-		return nil, r.block.corrupt(indexName, err)
+		return nil, r.block.Corrupt(indexName, err)
 	}
-	var out []chunkenc.Chunk
+	name = chunksName
 	for _, m := range r.metas {
 		if !m.OverlapsClosedInterval(lo, hi) {
 			continue
@@ -242,6 +279,9 @@ func (r *Reader) entry(ref chunks.ChunkRef) ([]byte, error) {
 	if err != nil {
 		return nil, r.fault(ref, err)
 	}
+	if r.copies {
+		return slices.Clone(c.Bytes()), nil
+	}
 	return c.Bytes(), nil
 }
 
@@ -249,9 +289,7 @@ func (r *Reader) entry(ref chunks.ChunkRef) ([]byte, error) {
 func (r *Reader) fault(ref chunks.ChunkRef, err error) error {
 	segment, offset := chunks.BlockChunkRef(ref).Unpack()
 	name := filepath.Join(r.block.dir, chunksName, fmt.Sprintf("%06d", segment+1))
-	fault := damaged(name, int64(offset), err)
-	r.block.fault.CompareAndSwap(nil, fault)
-	return fault
+	return r.block.keep(damaged(name, int64(offset), err))
 }
 
 // Read calls emit with the samples of a series in [lo, hi] in order of time.
@@ -262,9 +300,8 @@ func (r *Reader) Read(ref storage.SeriesRef, lo, hi int64, emit func(*chunkenc.S
 		return err
 	}
 	for i := range list {
-		r.samples.Reset(list[i].Kind())
-		if err := r.dec.DecodeRange(&r.samples, &list[i], lo, hi); err != nil {
-			return r.block.corrupt(chunksName, err)
+		if err := r.decode(&list[i], lo, hi); err != nil {
+			return err
 		}
 		if r.samples.Len() == 0 {
 			continue
@@ -272,6 +309,16 @@ func (r *Reader) Read(ref storage.SeriesRef, lo, hi int64, emit func(*chunkenc.S
 		if err := emit(&r.samples); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// decode decodes a chunk into r.samples.
+func (r *Reader) decode(c *chunkenc.Chunk, lo, hi int64) (err error) {
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { err = r.block.Corrupt(chunksName, fault) })
+	r.samples.Reset(c.Kind())
+	if err := r.dec.DecodeRange(&r.samples, c, lo, hi); err != nil {
+		return r.block.Corrupt(chunksName, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package block_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,13 +14,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 )
 
 // write makes a block of n series with three chunks each, all at the same times.
 func write(t testing.TB, parent string, n int) (dir string, want []string) {
 	t.Helper()
-	w, err := block.Create(parent)
+	w, err := block.Create(vfs.OS{}, parent, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +59,19 @@ func write(t testing.TB, parent string, n int) (dir string, want []string) {
 	return dir, want
 }
 
-func readBlock(t *testing.T, b *block.Block) (got []string) {
+func readBlock(t *testing.T, b *block.Block) []string {
 	t.Helper()
-	all, err := b.All(context.Background())
+	got, err := samplesOf(b)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return got
+}
+
+func samplesOf(b *block.Block) (got []string, err error) {
+	all, err := b.All(context.Background())
+	if err != nil {
+		return nil, err
 	}
 	r := b.NewReader()
 	for _, s := range all {
@@ -72,10 +82,10 @@ func readBlock(t *testing.T, b *block.Block) (got []string) {
 			return nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return got
+	return got, nil
 }
 
 func TestReadsWhatWasWritten(t *testing.T) {
@@ -128,4 +138,103 @@ func TestDamageIsNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFlippedBitsAreFound flips a bit of every byte of every file of a block: it
+// does not open, or does not read, or holds what it held.
+func TestFlippedBitsAreFound(t *testing.T) {
+	parent := t.TempDir()
+	dir, want := write(t, parent, 1)
+	whole, err := block.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, meta := fmt.Sprint(whole.Info()), fmt.Sprint(whole.Meta())
+	whole.Release()
+	found, harmless := 0, 0
+	for _, name := range []string{"rwsink.json", "meta.json", "index", "chunks/000001"} {
+		path := filepath.Join(dir, name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := range data {
+			flipped := slices.Clone(data)
+			flipped[at] ^= 1 << (at % 8)
+			if err := os.WriteFile(path, flipped, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			b, err := block.Open(dir)
+			if err != nil {
+				found++
+				continue
+			}
+			got, err := samplesOf(b)
+			switch {
+			case err != nil && b.Fault() == nil:
+				t.Errorf("%s byte %d: no fault is kept of %v", name, at, err)
+			case err != nil:
+				found++
+			case !slices.Equal(got, want) || fmt.Sprint(b.Info()) != info || fmt.Sprint(b.Meta()) != meta:
+				t.Errorf("%s byte %d: a flipped bit changed what is read", name, at)
+			default:
+				harmless++
+			}
+			b.Release()
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 4*harmless {
+		t.Errorf("%d found, %d harmless", found, harmless)
+	}
+}
+
+// TestShorterFileOfAnOpenBlock cuts the files of an open block: its mappings then
+// end in a fault, which must end the read and not the process.
+func TestShorterFileOfAnOpenBlock(t *testing.T) {
+	for _, file := range []string{"index", "chunks/000001"} {
+		dir, _ := write(t, t.TempDir(), 50)
+		b, err := block.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(dir, file), 0); err != nil {
+			t.Fatal(err)
+		}
+		_, err = samplesOf(b)
+		var corrupt *vfs.CorruptError
+		if !errors.As(err, &corrupt) || b.Fault() == nil {
+			t.Errorf("%s: %v, fault %v", file, err, b.Fault())
+		}
+		if _, err = b.Select(context.Background(), labels.MustNewMatcher(labels.MatchRegexp, "s", "s00.*")); file == "index" && err == nil {
+			t.Error("a search in an index that has gone succeeded")
+		}
+		b.Release()
+	}
+}
+
+// TestBugsStillPanic: what is no fault of a mapping goes on as a panic.
+func TestBugsStillPanic(t *testing.T) {
+	dir, _ := write(t, t.TempDir(), 1)
+	b, err := block.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Release()
+	defer func() {
+		if recover() == nil {
+			t.Error("a panic was swallowed")
+		}
+	}()
+	all, err := b.All(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = b.NewReader().Read(all[0].Ref, math.MinInt64, math.MaxInt64, func(*chunkenc.Samples) error {
+		var p *int
+		*p = 1
+		return nil
+	})
 }

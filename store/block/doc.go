@@ -23,6 +23,8 @@
 // mappings closed with the last reference. A file that does not hold what it
 // should is a *vfs.CorruptError with path and place.
 //
+// Check verifies a block to its last byte, offline, and Dump prints its files.
+//
 // Not here: which blocks there are, when they are written, merged and removed
 // (package store), and how samples of one timestamp rank (package ooo).
 package block

@@ -2,9 +2,13 @@ package block
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"github.com/prometheus/prometheus/tsdb"
 
@@ -61,6 +65,17 @@ type Info struct {
 	Encodings  []string   `json:"encodings"`
 	Files      []FileInfo `json:"files"`
 	Parents    []string   `json:"parents,omitempty"` // the blocks that it was merged of, and takes the place of
+	MetaCRC    uint32     `json:"metaCrc32c"`        // of meta.json as it stands
+	CRC        uint32     `json:"crc32c"`            // of this, as encoding/json writes it with crc32c 0
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum returns the CRC-32 (Castagnoli) of the info without its CRC.
+func (i Info) checksum() (uint32, error) {
+	i.CRC = 0
+	data, err := json.Marshal(i)
+	return crc32.Checksum(data, castagnoli), err
 }
 
 // FileInfo is a file of the block, its name relative to the block's directory.
@@ -69,10 +84,20 @@ type FileInfo struct {
 	Size int64  `json:"size"`
 }
 
-// damaged says what of a block's file is not as it should be; offset is 0 where there is no place.
-func damaged(path string, offset int64, err error) *vfs.CorruptError {
+// damaged says what of a block's file is not as it should be; offset is 0 where
+// there is no place. What the operating system refuses for want of files,
+// memory or rights says nothing of the block and is returned as it is.
+func damaged(path string, offset int64, err error) error {
+	var no syscall.Errno
+	if errors.As(err, &no) && !slices.Contains(damageErrnos, no) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	return &vfs.CorruptError{Path: path, Offset: offset, Err: err}
 }
+
+// damageErrnos are the errors of the operating system that mean damage: a file
+// is missing, is something else, or its medium does not give it back.
+var damageErrnos = []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.EIO}
 
 // NewerError says that a block was written by a newer rwsink. It is not damaged.
 type NewerError struct {
@@ -88,7 +113,7 @@ func (e *NewerError) Error() string {
 func readInfo(dir string) (Info, error) {
 	var info Info
 	path := filepath.Join(dir, infoName)
-	if err := readJSON(path, &info); err != nil {
+	if _, err := readJSON(path, &info); err != nil {
 		return info, err
 	}
 	if info.Magic != infoMagic {
@@ -99,6 +124,12 @@ func readInfo(dir string) (Info, error) {
 	}
 	if info.Version != infoVersion {
 		return info, damaged(path, 0, fmt.Errorf("version %d, want %d", info.Version, infoVersion))
+	}
+	switch sum, err := info.checksum(); {
+	case err != nil:
+		return info, damaged(path, 0, err)
+	case sum != info.CRC:
+		return info, damaged(path, 0, fmt.Errorf("checksum %08x, want %08x", sum, info.CRC))
 	}
 	for _, f := range info.Files {
 		name := filepath.Join(dir, f.Name)
@@ -113,12 +144,16 @@ func readInfo(dir string) (Info, error) {
 	return info, nil
 }
 
-// readMeta reads meta.json.
-func readMeta(dir string) (tsdb.BlockMeta, error) {
+// readMeta reads meta.json, whose checksum is crc.
+func readMeta(dir string, crc uint32) (tsdb.BlockMeta, error) {
 	var meta tsdb.BlockMeta
 	path := filepath.Join(dir, metaName)
-	if err := readJSON(path, &meta); err != nil {
+	sum, err := readJSON(path, &meta)
+	if err != nil {
 		return meta, err
+	}
+	if sum != crc {
+		return meta, damaged(path, 0, fmt.Errorf("checksum %08x, want %08x", sum, crc))
 	}
 	if meta.Version != 1 || meta.MinTime > meta.MaxTime || meta.ULID.String() != filepath.Base(dir) {
 		return meta, damaged(path, 0, fmt.Errorf("version %d, range [%d, %d), ULID %s: not the meta of this block",
@@ -127,13 +162,14 @@ func readMeta(dir string) (tsdb.BlockMeta, error) {
 	return meta, nil
 }
 
-func readJSON(path string, v any) error {
+// readJSON reads a file and returns the CRC-32 (Castagnoli) of its bytes.
+func readJSON(path string, v any) (crc uint32, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return damaged(path, 0, err)
+		return 0, damaged(path, 0, err)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return damaged(path, 0, err)
+		return 0, damaged(path, 0, err)
 	}
-	return nil
+	return crc32.Checksum(data, castagnoli), nil
 }

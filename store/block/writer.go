@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,17 +23,21 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
 )
 
-// segmentBytes is the size of a chunk segment: it is allocated at once and cut when closed.
-const segmentBytes = 32 << 20
+// A chunk segment is allocated at once and cut when closed: its size follows what
+// is expected, so that a small block does not need much of a disk that is nearly full.
+const leastSegment, mostSegment = 64 << 10, 32 << 20
 
 // Writer writes one block. Not safe for concurrent use.
 type Writer struct {
+	fs          vfs.FS
 	parent, tmp string
 	id          ulid.ULID
 	chunks      *chunks.Writer
 	columns     columnWindow
+	metaCRC     uint32
 	dec         chunkenc.Decoder
 	series      []seriesEntry
 	symbols     map[string]struct{}
@@ -53,22 +58,25 @@ type chunkEntry struct {
 	minT, maxT int64
 }
 
-// Create begins a block in the directory parent.
-func Create(parent string) (*Writer, error) {
+// Create begins a block in the directory parent. expect is about how many bytes
+// of chunks it will have. Directories are made, renamed and synced through fs,
+// whose files are the operating system's.
+func Create(fs vfs.FS, parent string, expect int64) (*Writer, error) {
 	id, err := ulid.New(ulid.Timestamp(time.Now()), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	tmp := filepath.Join(parent, id.String()+TmpSuffix)
-	if err := os.Mkdir(tmp, 0o777); err != nil {
+	if err := fs.MkdirAll(tmp); err != nil {
 		return nil, fmt.Errorf("begin a block: %w", err)
 	}
-	w, err := chunks.NewWriter(filepath.Join(tmp, chunksName), chunks.WithSegmentSize(segmentBytes))
+	size := min(max(leastSegment, expect+expect/4), mostSegment)
+	w, err := chunks.NewWriter(filepath.Join(tmp, chunksName), chunks.WithSegmentSize(size))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("begin a block: %w", err), os.RemoveAll(tmp))
+		return nil, errors.Join(fmt.Errorf("begin a block: %w", err), RemoveDir(fs, tmp))
 	}
 	return &Writer{
-		parent: parent, tmp: tmp, id: id, chunks: w,
+		fs: fs, parent: parent, tmp: tmp, id: id, chunks: w,
 		symbols: map[string]struct{}{"": {}}, encodings: map[chunkenc.Encoding]bool{},
 		minT: math.MaxInt64, maxT: math.MinInt64,
 	}, nil
@@ -92,16 +100,21 @@ func (w *Writer) AddSeries(ls labels.Labels, list []chunkenc.Chunk) error {
 		entry.chunks[i] = chunkEntry{ref, list[i].MinT, list[i].MaxT}
 		w.stats.NumSamples += uint64(list[i].N)
 	}
-	w.minT = min(w.minT, list[0].MinT)
-	w.maxT = max(w.maxT, list[len(list)-1].MaxT)
-	w.stats.NumChunks += uint64(len(list))
+	w.register(entry)
+	return nil
+}
+
+// register takes a series whose chunks are written into the index.
+func (w *Writer) register(s seriesEntry) {
+	w.minT = min(w.minT, s.chunks[0].minT)
+	w.maxT = max(w.maxT, s.chunks[len(s.chunks)-1].maxT)
+	w.stats.NumChunks += uint64(len(s.chunks))
 	w.stats.NumSeries++
-	ls.Range(func(l labels.Label) {
+	s.labels.Range(func(l labels.Label) {
 		w.symbols[l.Name] = struct{}{}
 		w.symbols[l.Value] = struct{}{}
 	})
-	w.series = append(w.series, entry)
-	return nil
+	w.series = append(w.series, s)
 }
 
 // addChunk writes one chunk, its time column shared when another chunk within
@@ -168,10 +181,10 @@ func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("write block %s: %w", w.id, err), os.RemoveAll(w.tmp))
+			err = errors.Join(fmt.Errorf("write block %s: %w", w.id, err), RemoveDir(w.fs, w.tmp))
 		}
 	}()
-	if err := w.chunks.Close(); err != nil {
+	if err := w.closeChunks(); err != nil {
 		return "", err
 	}
 	if err := w.writeIndex(ctx); err != nil {
@@ -187,15 +200,39 @@ func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err err
 		return "", err
 	}
 	dir = filepath.Join(w.parent, w.id.String())
-	if err := publish(w.tmp, dir); err != nil {
+	if err := w.publish(dir); err != nil {
 		return "", err
 	}
 	return dir, nil
 }
 
+// closeChunks closes the chunk segments and makes their lengths durable: the
+// library syncs a segment before it cuts what was allocated too much.
+func (w *Writer) closeChunks() error {
+	if err := w.chunks.Close(); err != nil {
+		return err
+	}
+	dir := filepath.Join(w.tmp, chunksName)
+	names, err := w.fs.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		f, err := w.fs.Open(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Abort removes what was written.
 func (w *Writer) Abort() error {
-	return errors.Join(w.chunks.Close(), os.RemoveAll(w.tmp))
+	_ = w.chunks.Close() // it may have failed before
+	return RemoveDir(w.fs, w.tmp)
 }
 
 func (w *Writer) writeIndex(ctx context.Context) error {
@@ -238,11 +275,13 @@ func (w *Writer) writeMeta(ci CommitInfo) error {
 	if len(ci.Sources) > 0 {
 		meta.Compaction.Sources = ci.Sources
 	}
-	return writeJSON(filepath.Join(w.tmp, metaName), meta)
+	var err error
+	w.metaCRC, err = writeJSON(filepath.Join(w.tmp, metaName), meta)
+	return err
 }
 
 func (w *Writer) writeInfo(ci CommitInfo) error {
-	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs, Parents: ci.Parents}
+	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs, Parents: ci.Parents, MetaCRC: w.metaCRC}
 	for e := range w.encodings {
 		info.Encodings = append(info.Encodings, e.String())
 	}
@@ -262,40 +301,65 @@ func (w *Writer) writeInfo(ci CommitInfo) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(w.tmp, infoName), info)
+	if info.CRC, err = info.checksum(); err != nil {
+		return err
+	}
+	_, err = writeJSON(filepath.Join(w.tmp, infoName), info)
+	return err
 }
 
-func writeJSON(path string, v any) error {
+// writeJSON writes a file, durably, and returns the CRC-32 (Castagnoli) of its bytes.
+func writeJSON(path string, v any) (crc uint32, err error) {
 	data, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
-		return err
+		return 0, err
 	}
+	data = append(data, '\n')
 	f, err := os.Create(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = f.Write(append(data, '\n'))
-	return errors.Join(err, f.Sync(), f.Close())
+	_, err = f.Write(data)
+	return crc32.Checksum(data, castagnoli), errors.Join(err, f.Sync(), f.Close())
 }
 
-// publish makes a finished directory durable under its name.
-func publish(tmp, dir string) error {
-	for _, d := range []string{filepath.Join(tmp, chunksName), tmp} {
-		if err := SyncDir(d); err != nil {
+// publish makes the finished directory durable under its name. After an error
+// it stands under its temporary name.
+func (w *Writer) publish(dir string) error {
+	for _, d := range []string{filepath.Join(w.tmp, chunksName), w.tmp} {
+		if err := w.fs.SyncDir(d); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(tmp, dir); err != nil {
+	if err := w.fs.Rename(w.tmp, dir); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(dir))
+	if err := w.fs.SyncDir(w.parent); err != nil {
+		return errors.Join(err, w.fs.Rename(dir, w.tmp))
+	}
+	return nil
 }
 
-// SyncDir makes the names in a directory durable.
-func SyncDir(dir string) error {
-	f, err := os.Open(dir)
+// RemoveDir removes a directory and what is in it; one that is gone is no error.
+func RemoveDir(fs vfs.FS, dir string) error {
+	names, err := fs.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if st, err := os.Lstat(path); err == nil && st.IsDir() {
+			if err := RemoveDir(fs, path); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := fs.Remove(path); err != nil {
+			return err
+		}
+	}
+	return fs.Remove(dir)
 }

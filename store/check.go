@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rwsink/rwsink/internal/vfs"
+	"github.com/rwsink/rwsink/store/block"
+	"github.com/rwsink/rwsink/wal"
+)
+
+// CheckOptions say whom Check tells what it finds.
+type CheckOptions struct {
+	// Fault is told what is damaged: a *vfs.CorruptError, a *block.NewerError, or
+	// what the operating system refused.
+	Fault func(error)
+	// Note is told in a line what a start would tidy up, and what was set aside before.
+	Note func(string)
+}
+
+// Checked is what Check went through.
+type Checked struct {
+	Blocks, Faults, Notes   int
+	Series, Chunks, Columns int // of blocks
+	Samples                 uint64
+	Bytes                   int64 // of blocks
+	Log                     wal.Checked
+}
+
+// String is the summary in a line.
+func (c Checked) String() string {
+	return fmt.Sprintf("%d blocks (%d bytes, %d series, %d chunks, %d shared time columns, %d samples), "+
+		"%d log segments (%d bytes, %d frames, %d samples), %d notes, %d faults",
+		c.Blocks, c.Bytes, c.Series, c.Chunks, c.Columns, c.Samples,
+		c.Log.Segments, c.Log.Bytes, c.Log.Frames, c.Log.Samples, c.Notes, c.Faults)
+}
+
+// Check verifies a data directory that no process uses: every checksum, order
+// and reference of its blocks and of its log. It changes nothing but that LOCK is made where
+// there is none. The error says why not all of it could be checked.
+func Check(ctx context.Context, path string, o CheckOptions) (Checked, error) {
+	c := checker{path: path, o: o}
+	if _, err := os.Stat(filepath.Join(path, versionName)); err != nil {
+		return c.Checked, fmt.Errorf("%s is no data directory of rwsink: %w", path, err)
+	}
+	lock, err := lockToCheck(filepath.Join(path, lockName))
+	if err != nil {
+		return c.Checked, err
+	}
+	err = c.check(ctx)
+	return c.Checked, errors.Join(err, lock.unlock())
+}
+
+// lockToCheck locks a directory that may be on a read-only file system: then no
+// process can use it.
+func lockToCheck(name string) (*dirLock, error) {
+	lock, err := lockDir(vfs.OS{}, name)
+	if !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) {
+		return lock, err
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the data directory: %s is held by another process: %w", name, err), f.Close())
+	}
+	return &dirLock{f}, nil
+}
+
+type checker struct {
+	Checked
+	path string
+	o    CheckOptions
+}
+
+func (c *checker) fault(err error) {
+	c.Faults++
+	c.o.Fault(err)
+}
+
+func (c *checker) damage(path, format string, args ...any) {
+	c.fault(&vfs.CorruptError{Path: path, Err: fmt.Errorf(format, args...)})
+}
+
+func (c *checker) note(format string, args ...any) {
+	c.Notes++
+	c.o.Note(fmt.Sprintf(format, args...))
+}
+
+func (c *checker) check(ctx context.Context) error {
+	name := filepath.Join(c.path, versionName)
+	version, err := readSmall(vfs.OS{}, name)
+	if err != nil {
+		return err
+	}
+	if v := strings.TrimSpace(version); v != layoutVersion {
+		c.damage(name, "layout version %q, this rwsink knows %s: use a newer rwsink", v, layoutVersion)
+		return nil
+	}
+	if err := c.checkBlocks(ctx); err != nil {
+		return err
+	}
+	c.checkRemovals()
+	if err := c.listQuarantine(); err != nil {
+		return err
+	}
+	log := filepath.Join(c.path, walName)
+	c.Log, err = wal.Check(log, func(e *vfs.CorruptError) { c.fault(e) }, func(s string) { c.note("%s", s) })
+	switch {
+	case !errors.Is(err, os.ErrNotExist) || c.Log.Segments > 0:
+		return err
+	case c.Blocks > 0:
+		c.damage(log, "the log is missing")
+	default:
+		c.note("%s is not there: no start was finished", log)
+	}
+	return nil
+}
+
+// checkRemovals checks what is remembered of removed blocks, if there is any.
+func (c *checker) checkRemovals() {
+	path := filepath.Join(c.path, blocksName, removalsName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	var r removals
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	switch {
+	case err != nil:
+		c.damage(path, "%w", err)
+	case r.Magic != removalsMagic:
+		c.damage(path, "magic %q, want %q", r.Magic, removalsMagic)
+	case r.Version > removalsVersion:
+		c.damage(path, "version %d, this rwsink knows %d: use a newer rwsink", r.Version, removalsVersion)
+	case r.Version != removalsVersion:
+		c.damage(path, "version %d, want %d", r.Version, removalsVersion)
+	}
+	for i, l := range r.Logs {
+		if l.MinT > l.MaxT || l.From > l.To {
+			c.damage(path, "log range %d: times %d to %d, frames %d to %d", i, l.MinT, l.MaxT, l.From, l.To)
+		}
+	}
+}
+
+// checkedBlock is a block of which rwsink.json and meta.json could be read.
+type checkedBlock struct {
+	dir string
+	block.Checked
+}
+
+func (c *checker) checkBlocks(ctx context.Context) error {
+	dirs, unfinished, err := block.List(filepath.Join(c.path, blocksName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // before the first start was done
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range unfinished {
+		c.note("%s was not finished, or not wholly removed: the next start removes it", d)
+	}
+	var list []checkedBlock
+	mergedInto := map[string]string{}
+	for _, d := range dirs {
+		faults := c.Faults
+		b, err := block.Check(ctx, d, c.fault)
+		if err != nil {
+			return err
+		}
+		c.Blocks++
+		c.Series, c.Chunks, c.Columns = c.Series+b.Series, c.Chunks+b.Chunks, c.Columns+b.Columns
+		c.Samples, c.Bytes = c.Samples+b.Samples, c.Bytes+b.Bytes
+		if c.Faults > faults {
+			continue
+		}
+		list = append(list, checkedBlock{d, b})
+		for _, parent := range b.Info.Parents {
+			mergedInto[parent] = filepath.Base(d)
+		}
+	}
+	list = slices.DeleteFunc(list, func(b checkedBlock) bool {
+		into, merged := mergedInto[filepath.Base(b.dir)]
+		if merged {
+			c.note("%s was merged into %s: the next start removes it", b.dir, into)
+		}
+		return merged
+	})
+	c.checkGenerations(list)
+	return nil
+}
+
+// checkGenerations checks that of any two blocks for one instant it is known which came later.
+func (c *checker) checkGenerations(list []checkedBlock) {
+	for i, a := range list {
+		for _, b := range list[i+1:] {
+			if a.Info.Generation == b.Info.Generation && a.MinT <= b.MaxT && b.MinT <= a.MaxT {
+				c.damage(b.dir, "overlaps %s and has the same generation, class %d, LSN %d",
+					filepath.Base(a.dir), b.Info.Generation.Class, b.Info.Generation.LSN)
+			}
+		}
+	}
+}
+
+func (c *checker) listQuarantine() error {
+	dir := filepath.Join(c.path, quarantineName)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		c.note("%s was damaged and set aside before", filepath.Join(dir, e.Name()))
+	}
+	return err
+}

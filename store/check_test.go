@@ -1,0 +1,268 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/store"
+	"github.com/rwsink/rwsink/store/block"
+)
+
+// checkedDir makes a directory with two blocks and a log of at least two
+// segments, the newest with samples that no block has.
+func checkedDir(t *testing.T) (dir string, blocks, segments []string) {
+	t.Helper()
+	dir = filepath.Join(quickDir(t), "data")
+	s := open(t, store.Options{Path: dir, Segment: 1 << 10})
+	now := time.Now().UnixMilli()
+	commit := func(from int64, n int) {
+		t.Helper()
+		for k := range n {
+			b := s.Head().NewBatch()
+			for i := range 5 {
+				b.Float(resolve(t, s.Head(), i), from+int64(k)*1000, 0, float64(k))
+			}
+			if res, err := s.Head().Commit(context.Background(), b); err != nil || res.Refused.Any() {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			b.Release()
+		}
+	}
+	old := now - 48*time.Hour.Milliseconds()
+	old -= old % time.Hour.Milliseconds()
+	commit(old, 30)
+	commit(old-96*time.Hour.Milliseconds(), 30)
+	if err := s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	commit(now-60_000, 40)
+	closeStore(t, s)
+	blocks, _, err := block.List(filepath.Join(dir, "blocks"))
+	if err != nil || len(blocks) != 2 {
+		t.Fatalf("%d blocks, %v", len(blocks), err)
+	}
+	segments, err = filepath.Glob(filepath.Join(dir, "wal", "*"))
+	if err != nil || len(segments) < 2 {
+		t.Fatalf("%d segments, %v", len(segments), err)
+	}
+	return dir, blocks, segments
+}
+
+// findings checks a directory.
+func findings(t testing.TB, dir string) (c store.Checked, faults, notes []string) {
+	t.Helper()
+	c, err := store.Check(context.Background(), dir, store.CheckOptions{
+		Fault: func(err error) { faults = append(faults, err.Error()) },
+		Note:  func(s string) { notes = append(notes, s) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Faults != len(faults) || c.Notes != len(notes) {
+		t.Errorf("%d faults and %d notes told of, %v", len(faults), len(notes), c)
+	}
+	return c, faults, notes
+}
+
+func TestCheckOfASoundDirectory(t *testing.T) {
+	dir, blocks, segments := checkedDir(t)
+	c, faults, notes := findings(t, dir)
+	if len(faults)+len(notes) != 0 || c.Blocks != len(blocks) || c.Samples != 300 || c.Series != 10 || c.Log.Segments != len(segments) || c.Log.Samples < 200 {
+		t.Errorf("%v %q %q", c, faults, notes)
+	}
+	want := fmt.Sprintf("2 blocks (%d bytes, 10 series, ", c.Bytes)
+	if s := c.String(); !strings.HasPrefix(s, want) || !strings.HasSuffix(s, "0 notes, 0 faults") {
+		t.Errorf("summary %q", s)
+	}
+	s := open(t, store.Options{Path: dir})
+	closeStore(t, s)
+	if _, faults, _ := findings(t, dir); len(faults) != 0 {
+		t.Errorf("after a start: %q", faults)
+	}
+}
+
+// flip changes one byte of a file; negative counts from its end.
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[(at+len(b))%len(b)] ^= 0x10
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCheckNamesEachFault damages a directory in one way, and in all of them at
+// once, and expects each fault with its place, and nothing else.
+func TestCheckNamesEachFault(t *testing.T) {
+	type damage struct {
+		name string
+		do   func(dir string, blocks, segments []string)
+		want []string
+	}
+	single := []damage{
+		{"a chunk", func(_ string, b, _ []string) { flip(t, b[0]+"/chunks/000001", 20) },
+			[]string{`blocks/0/chunks/000001: offset 8: series {__name__="m", i="0"}, chunk 0: crc32c`}},
+		{"the index", func(_ string, b, _ []string) { flip(t, b[1]+"/index", -1) },
+			[]string{"blocks/1/index: offset "}},
+		{"a truncated index", func(_ string, b, _ []string) { must(t, os.Truncate(b[1]+"/index", 100)) },
+			[]string{"blocks/1/index: offset 100: 100 bytes, want"}},
+		{"no meta.json", func(_ string, b, _ []string) { must(t, os.Remove(b[0]+"/meta.json")) },
+			[]string{"blocks/0/meta.json: offset 0: the file is missing"}},
+		{"no rwsink.json", func(_ string, b, _ []string) { must(t, os.Remove(b[1]+"/rwsink.json")) },
+			[]string{"blocks/1/rwsink.json: offset 0: the file is missing"}},
+		{"no segment of chunks", func(_ string, b, _ []string) { must(t, os.Remove(b[1]+"/chunks/000001")) },
+			[]string{"blocks/1/chunks/000001: offset 0: the file is missing"}},
+		{"an empty block", func(_ string, b, _ []string) { must(t, os.RemoveAll(b[0])); must(t, os.Mkdir(b[0], 0o700)) },
+			[]string{"blocks/0/rwsink.json", "blocks/0/meta.json", "blocks/0/tombstones", "blocks/0/chunks", "blocks/0/index"}},
+		{"the log's first frame", func(_ string, _, s []string) { flip(t, s[0], 60) },
+			[]string{"wal/0: offset 36: LSN "}},
+		{"the log's header", func(_ string, _, s []string) { flip(t, s[1], 10) },
+			[]string{"wal/1: offset 0: the header is damaged"}},
+		{"the list of removals", func(dir string, _, _ []string) {
+			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":2,"logs":[{"from":2,"to":1}]}`), 0o600))
+		}, []string{"removed.json: offset 0: version 2, this rwsink knows 1: use a newer rwsink", "removed.json: offset 0: log range 0"}},
+		{"no log", func(dir string, _, _ []string) { must(t, os.RemoveAll(dir+"/wal")) },
+			[]string{"wal: offset 0: the log is missing"}},
+		{"a newer layout", func(dir string, _, _ []string) { must(t, os.WriteFile(dir+"/VERSION", []byte("2\n"), 0o600)) },
+			[]string{"VERSION: offset 0: layout version \"2\", this rwsink knows 1: use a newer rwsink"}},
+	}
+	all := damage{name: "four at once"}
+	for _, i := range []int{0, 1, 7, 8} {
+		all.want = append(all.want, single[i].want...)
+	}
+	all.do = func(dir string, b, s []string) {
+		for _, i := range []int{0, 1, 7, 8} {
+			single[i].do(dir, b, s)
+		}
+	}
+	for _, tc := range append(single, all) {
+		dir, blocks, segments := checkedDir(t)
+		tc.do(dir, blocks, segments)
+		_, faults, _ := findings(t, dir)
+		for i, b := range blocks {
+			for k := range faults {
+				faults[k] = strings.ReplaceAll(faults[k], b, fmt.Sprint("blocks/", i))
+			}
+		}
+		for i, s := range segments {
+			for k := range faults {
+				faults[k] = strings.ReplaceAll(faults[k], s, fmt.Sprint("wal/", i))
+			}
+		}
+		for _, w := range tc.want {
+			if !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, w) }) {
+				t.Errorf("%s: %q is not among %q", tc.name, w, faults)
+			}
+		}
+		for _, f := range faults {
+			if !slices.ContainsFunc(tc.want, func(w string) bool { return strings.Contains(f, w) }) {
+				t.Errorf("%s: %q was not expected", tc.name, f)
+			}
+		}
+	}
+}
+
+// TestCheckNotes finds what a start tidies up, and calls none of it a fault.
+func TestCheckNotes(t *testing.T) {
+	dir, blocks, segments := checkedDir(t)
+	must(t, os.Mkdir(blocks[0]+".tmp", 0o700))
+	must(t, os.MkdirAll(filepath.Join(dir, "quarantine", "x.damaged"), 0o700))
+	newest := segments[len(segments)-1]
+	st, err := os.Stat(newest)
+	must(t, err)
+	must(t, os.Truncate(newest, st.Size()-3))
+	rewrite(t, blocks[1]+"/rwsink.json", func(info *block.Info) { info.Parents = []string{filepath.Base(blocks[0])} })
+	_, faults, notes := findings(t, dir)
+	if len(faults) != 0 || len(notes) != 4 {
+		t.Errorf("%q %q", faults, notes)
+	}
+	for i, want := range []string{".tmp was not finished", blocks[0] + " was merged into", "x.damaged was damaged", "are an unfinished write"} {
+		if i >= len(notes) || !strings.Contains(notes[i], want) {
+			t.Errorf("note %d of %q, want %q", i, notes, want)
+		}
+	}
+}
+
+func rewrite(t *testing.T, path string, f func(*block.Info)) {
+	t.Helper()
+	var info block.Info
+	b, err := os.ReadFile(path)
+	must(t, err)
+	must(t, json.Unmarshal(b, &info))
+	f(&info)
+	info.CRC = 0
+	b, err = json.Marshal(info)
+	must(t, err)
+	info.CRC = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+	b, err = json.Marshal(info)
+	must(t, err)
+	must(t, os.WriteFile(path, b, 0o600))
+}
+
+// TestCheckOfGenerations copies a block: neither of the two came later.
+func TestCheckOfGenerations(t *testing.T) {
+	dir, blocks, _ := checkedDir(t)
+	name := filepath.Base(blocks[0])
+	twin := strings.Repeat("0", len(name)-1) + "1"
+	to := filepath.Join(dir, "blocks", twin)
+	must(t, os.CopyFS(to, os.DirFS(blocks[0])))
+	b, err := os.ReadFile(to + "/meta.json")
+	must(t, err)
+	b = []byte(strings.ReplaceAll(string(b), name, twin))
+	must(t, os.WriteFile(to+"/meta.json", b, 0o600))
+	rewrite(t, to+"/rwsink.json", func(info *block.Info) { info.MetaCRC = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) })
+	_, faults, _ := findings(t, dir)
+	if len(faults) != 1 || !strings.Contains(faults[0], "overlaps") {
+		t.Errorf("%q", faults)
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	nowhere := store.CheckOptions{}
+	if _, err := store.Check(context.Background(), t.TempDir(), nowhere); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "no data directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	dir := t.TempDir()
+	s := open(t, store.Options{Path: dir})
+	if _, err := store.Check(context.Background(), dir, nowhere); err == nil || !strings.Contains(err.Error(), "held by another process") {
+		t.Errorf("a directory in use: %v", err)
+	}
+	closeStore(t, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	dir, _, _ = checkedDir(t)
+	if _, err := store.Check(ctx, dir, nowhere); !errors.Is(err, context.Canceled) {
+		t.Errorf("a check that is ended: %v", err)
+	}
+}
+
+// sound checks what a crash left: there may be something to tidy up, but no fault.
+func (w *sweep) sound(at, dir string) {
+	w.t.Helper()
+	if w.damaged {
+		return
+	}
+	if _, faults, notes := findings(w.t, dir); len(faults) > 0 {
+		w.t.Errorf("%s: the check finds %q and %q", at, faults, notes)
+	}
+}
