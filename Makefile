@@ -47,9 +47,9 @@ race:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
 
-# Codec figures beside their goals.
+# Figures of the codec and of the merge beside their goals; CODEC_DATA names a directory with fuller series.
 bench-codec:
-	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x ./chunkenc
+	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -p 1 ./chunkenc ./ooo
 
 # The benchmarks of REF and of the work tree, interleaved, as benchstat tells them apart:
 # make bench-compare REF=main PKG=./receiver
