@@ -36,12 +36,12 @@ vet:
 	$(GO) -C e2e vet ./...
 
 unit:
-	$(GO) test ./...
+	$(GO) test -timeout 20m ./...
 
 # The race detector is linked by a C compiler; .ci/run sees to it that there is one.
 race:
 	@if command -v $${CC:-gcc} >/dev/null; \
-	then set -x; CGO_ENABLED=1 GOFLAGS='$(PLAIN)' $(GO) test -race ./...; \
+	then set -x; CGO_ENABLED=1 GOFLAGS='$(PLAIN)' $(GO) test -race -timeout 20m ./...; \
 	else echo "no C compiler: not run under the race detector"; fi
 
 bench:
