@@ -16,7 +16,8 @@ import (
 //
 // A series' rows are a chain from its newest row back. A read walks the chain
 // of one series and sorts what it finds; a flush does so for every series.
-// Rows stand in pages that never move.
+// Rows stand in pages that never move, but for the first, which grows: a range
+// with few samples must not take a page.
 type coldRun struct {
 	last  map[*Series]uint32 // a series' newest row, plus 1
 	pages [][]coldRow
@@ -52,7 +53,10 @@ func (r *coldRun) add(s *Series, x *sample) (first bool) {
 		row.extra = uint32(len(r.extra))
 		r.bytes += ooo.HistogramBytes(x.h, x.fh)
 	}
-	if r.rows%coldPage == 0 {
+	switch {
+	case r.rows == 0:
+		r.pages = append(r.pages, nil)
+	case r.rows%coldPage == 0:
 		r.pages = append(r.pages, make([]coldRow, 0, coldPage))
 	}
 	page := &r.pages[len(r.pages)-1]
@@ -96,9 +100,16 @@ func (r *coldRun) row(at uint32) *coldRow { return &r.pages[(at-1)/coldPage][(at
 
 // memory returns the bytes that the run holds.
 func (r *coldRun) memory() int {
-	return len(r.pages)*coldPage*int(unsafe.Sizeof(coldRow{})) + cap(r.extra)*int(unsafe.Sizeof(coldExtra{})) +
+	if r.rows == 0 {
+		return 0
+	}
+	rows := cap(r.pages[0]) + (len(r.pages)-1)*coldPage
+	return coldRunBytes + rows*int(unsafe.Sizeof(coldRow{})) + cap(r.extra)*int(unsafe.Sizeof(coldExtra{})) +
 		r.bytes + len(r.last)*coldSeriesBytes
 }
+
+// coldRunBytes is about what a run and its container take beside its samples.
+const coldRunBytes = 512
 
 // coldSeriesBytes is about what an entry of the map of chains takes.
 const coldSeriesBytes = 32

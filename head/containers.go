@@ -1,6 +1,7 @@
 package head
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -53,34 +54,47 @@ func (c *committer) container(t int64, last wal.LSN) *Container {
 	return box
 }
 
-// coldDay is the widest range of a cold run, coldBlocks how many blocks it spans at most.
+// coldDay is the widest range of a cold run of recent times, coldBlocks how many
+// blocks it spans at most. A range may span the coldAge-th part of its own age:
+// so the number of ranges is bounded even where any age is accepted.
 const (
 	coldDay    = 24 * time.Hour
 	coldBlocks = 12
+	coldAge    = 32
 )
 
 // rangeFor chooses the range of a new container: that of a block, near, while
 // it is not long over; else cold, the widest aligned range that is wholly over
 // and that no open container overlaps.
 func (c *committer) rangeFor(list *containerList, t int64) (lo, hi int64, cold bool) {
-	o := &c.head.options
-	block := o.BlockDuration.Milliseconds()
+	block := c.head.options.BlockDuration.Milliseconds()
 	over := c.nowMs - block/2
 	lo, hi = aligned(t, block)
 	if hi >= over {
 		return lo, hi, false
 	}
-	day := min(coldDay.Milliseconds(), coldBlocks*block)
-	if r := o.Accept.Retention.Milliseconds(); r > 0 {
-		day = min(day, r/10)
-	}
-	if day = day / block * block; day <= block {
-		return lo, hi, true
-	}
-	if wideLo, wideHi := aligned(t, day); wideHi < over && !list.anyOpen(wideLo, wideHi) {
-		return wideLo, wideHi, true
+	for length, least := c.coldLength(t); length >= least && length > block; length /= 2 {
+		if wideLo, wideHi := aligned(t, length); wideHi < over && !list.anyOpen(wideLo, wideHi) {
+			return wideLo, wideHi, true
+		}
 	}
 	return lo, hi, true
+}
+
+// coldLength returns the length in milliseconds of a cold range that t, which is
+// past, falls into: least times a power of two, so that shorter ranges nest in
+// longer ones. least is a number of blocks; retention may leave no room for one.
+func (c *committer) coldLength(t int64) (length, least int64) {
+	block, most := c.head.options.BlockDuration.Milliseconds(), int64(math.MaxInt64)
+	if r := c.head.options.Accept.Retention.Milliseconds(); r > 0 {
+		most = r / 10
+	}
+	least = min(coldDay.Milliseconds(), coldBlocks*block, most) / block * block
+	most = min(most, int64(uint64(c.nowMs-t)/coldAge))
+	for length = least; length > 0 && length <= most/2; {
+		length *= 2
+	}
+	return length, least
 }
 
 // anyOpen says whether an open container overlaps [lo, hi].

@@ -30,8 +30,8 @@ type Stack struct {
 // Read calls emit with what the layers, oldest generation first, hold together
 // in [lo, hi]: runs of one kind in order of time, no timestamp twice, borrowed
 // until emit returns. Where one layer covers the time alone it is handed
-// through; where several do they are merged in windows of at most step
-// milliseconds, so that memory is bounded by what a window holds.
+// through; where several do they are merged in windows of step milliseconds, so
+// that memory is bounded by what a window holds, or in maxWindows longer ones.
 func (s *Stack) Read(layers []Layer, lo, hi, step int64, emit func(*chunkenc.Samples) error) error {
 	// The covering layers change only where one begins or has ended.
 	s.cuts = append(s.cuts[:0], lo)
@@ -57,6 +57,9 @@ func (s *Stack) Read(layers []Layer, lo, hi, step int64, emit func(*chunkenc.Sam
 	return nil
 }
 
+// maxWindows bounds the windows of a stretch: old ranges with few samples may span years.
+const maxWindows = 1024
+
 // stretch reads [lo, hi], within which no layer begins or ends.
 func (s *Stack) stretch(layers []Layer, lo, hi, step int64, emit func(*chunkenc.Samples) error) error {
 	s.active = s.active[:0]
@@ -71,6 +74,7 @@ func (s *Stack) stretch(layers []Layer, lo, hi, step int64, emit func(*chunkenc.
 	case 1:
 		return s.active[0].Read(lo, hi, emit)
 	}
+	step = max(step, int64(uint64(hi-lo)/maxWindows))
 	for from := lo; ; {
 		to := hi
 		if hi-from >= step || hi-from < 0 {
