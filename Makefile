@@ -38,18 +38,23 @@ vet:
 unit:
 	$(GO) test -timeout 20m ./...
 
-# The race detector is linked by a C compiler; .ci/run sees to it that there is one.
+# The race detector is linked by a C compiler; .ci/run sees to it that there is one. Of the
+# acceptance tests it watches those in which things run at once; a program of one request at a
+# time has no races, and runs ten times as long under it.
+AT_ONCE := Race|Parallel|Concurrent|Across|SIGTERM|GoAway|Alias|Connections
 race:
 	@if command -v $${CC:-gcc} >/dev/null; \
-	then set -x; CGO_ENABLED=1 GOFLAGS='$(PLAIN)' $(GO) test -race -timeout 20m ./...; \
+	then set -ex; export CGO_ENABLED=1 GOFLAGS='$(PLAIN)'; \
+	  $(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /acceptance); \
+	  $(GO) test -race -timeout 20m -run '$(AT_ONCE)' ./acceptance; \
 	else echo "no C compiler: not run under the race detector"; fi
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
 
-# Codec figures beside their goals.
+# Figures of the codec and of the merge beside their goals; CODEC_DATA names a directory with fuller series.
 bench-codec:
-	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x ./chunkenc
+	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -p 1 ./chunkenc ./ooo
 
 # The benchmarks of REF and of the work tree, interleaved, as benchstat tells them apart:
 # make bench-compare REF=main PKG=./receiver

@@ -23,15 +23,18 @@ import (
 //	go test ./chunkenc -run '^$' -bench '^BenchmarkTable$' -benchtime 1x
 //
 // CODEC_DATA names a directory with fuller .rwd.gz files. Times are CPU time of the
-// thread, medians over interleaved rounds; ratios are medians of the rounds' ratios.
+// thread, medians over interleaved rounds; ratios are medians of the rounds' ratios, or,
+// where it says so, of the least pass of each: what a busy machine adds is not in that.
 func BenchmarkTable(b *testing.B) {
 	for range b.N {
 		w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "\nfigure\ttoday\tgoal\tstretch\n")
 		jitter, nab := mustLoad(b, "prom-jitter.rwd.gz"), mustLoad(b, "nab-real.rwd.gz")
 		tableSize(b, w, jitter, nab)
-		tableSpeed(b, w, "jitter", jitter, "7", "12")
-		tableSpeed(b, w, "NAB", nab, "4.5", "12")
+		tableSpeed(b, w, "jitter", jitter, "7x", "12x")
+		tableRaw(b, w, "jitter", jitter)
+		tableSpeed(b, w, "NAB", nab, "4.5x", "12x")
+		tableRaw(b, w, "NAB", nab)
 		for _, s := range shapes() {
 			tableSpeed(b, w, s.name, s.series, "", "")
 		}
@@ -51,34 +54,43 @@ func mustLoad(b *testing.B, name string) []*chunkenc.Samples {
 // rounds of one measurement; odd, so that the median is one of them.
 const rounds = 9
 
-// race runs the variants in turn, rounds times, and gives the median CPU time of each
-// in ns per unit, and those of the ratios to variant 0.
-func race(units int, variants ...func()) (ns, ratio []float64) {
+// timing is what race measured of one variant: ns of CPU time per unit, the median of
+// the rounds and the least pass, and the median of the rounds' ratios to variant 0.
+type timing struct{ ns, least, ratio float64 }
+
+// race runs the variants in turn, rounds times.
+func race(units int, variants ...func()) []timing {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	all := make([][]float64, len(variants))
+	out := make([]timing, len(variants))
+	for i := range out {
+		out[i].least = math.Inf(1)
+	}
 	for range rounds {
 		for i, f := range variants {
-			f() // once to warm the caches, and since CPU time is read in coarse steps
-			start := cpuTime()
-			passes := 0
-			for ; passes < 50 && (passes < 1 || cpuTime()-start < 8e6); passes++ {
+			f() // to warm the caches
+			var sum, passes float64
+			for ; passes < 50 && sum < 8e6; passes++ {
+				start := cpuTime()
 				f()
+				ns := float64(cpuTime() - start)
+				sum += ns
+				out[i].least = min(out[i].least, ns/float64(units))
 			}
-			all[i] = append(all[i], float64(cpuTime()-start)/float64(passes)/float64(units))
+			all[i] = append(all[i], sum/passes/float64(units))
 		}
 	}
-	for i := range variants {
-		ratios := make([]float64, rounds)
+	ratios := make([]float64, rounds)
+	for i := len(variants) - 1; i >= 0; i-- { // the first last: it is what the others are divided by
 		for k := range ratios {
 			ratios[k] = all[i][k] / all[0][k]
 		}
 		slices.Sort(ratios)
-		ratio = append(ratio, ratios[rounds/2])
 		slices.Sort(all[i])
-		ns = append(ns, all[i][rounds/2])
+		out[i].ns, out[i].ratio = all[i][rounds/2], ratios[rounds/2]
 	}
-	return ns, ratio
+	return out
 }
 
 // tableSize prints bytes a sample of the real sets and the worst chunk of any set.
@@ -181,16 +193,36 @@ func xorChunk(b testing.TB, s *chunkenc.Samples) promenc.Chunk {
 	return c
 }
 
-// tableSpeed prints decode, seal, transcode and merge.
+// tableSpeed prints decode, seal and transcode.
 func tableSpeed(b *testing.B, w io.Writer, name string, series []*chunkenc.Samples, goal, stretch string) {
 	s := newSet(b, series)
-	ns, ratio := race(s.n, func() { s.decode(b) }, func() { s.iterateXOR(b) }, s.decodeVarints, s.readVarints)
-	fmt.Fprintf(w, "%s: decode ns/sample\t%.2f; XOR iterator %.1f (%.1fx), varint batch %.1f (%.1fx), varint reader %.1f (%.1fx)\t%sx\t%sx\n",
-		name, ns[0], ns[1], ratio[1], ns[2], ratio[2], ns[3], ratio[3], goal, stretch)
-	ns, ratio = race(s.n, s.seal, func() { s.appendXOR(b) })
-	fmt.Fprintf(w, "%s: seal ns/sample\t%.1f; XOR appender %.1f (%.2fx)\t1x\t10 ns\n", name, ns[0], ns[1], ratio[1])
-	ns, ratio = race(s.n, func() { s.transcode(b) }, func() { s.transcodeProm(b) })
-	fmt.Fprintf(w, "%s: transcode ns/sample\t%.1f; with XOR appender %.1f (%.2fx)\t3x\t4x\n", name, ns[0], ns[1], ratio[1])
+	m := race(s.n, func() { s.decode(b) }, func() { s.iterateXOR(b) }, s.decodeVarints, s.readVarints)
+	fmt.Fprintf(w, "%s: decode ns/sample\t%.2f; XOR iterator %.1f (%.1fx, least %.1fx), varint batch %.1f (%.1fx), varint reader %.1f (%.1fx)\t%s\t%s\n",
+		name, m[0].ns, m[1].ns, m[1].ratio, m[1].least/m[0].least, m[2].ns, m[2].ratio, m[3].ns, m[3].ratio, goal, stretch)
+	row := func(what, other, goal, stretch string, m []timing) {
+		fmt.Fprintf(w, "%s: %s ns/sample\t%.1f; %s %.1f (%.2fx); least %.1f, %.1f (%.2fx)\t%s\t%s\n",
+			name, what, m[0].ns, other, m[1].ns, m[1].ratio, m[0].least, m[1].least, m[1].least/m[0].least, goal, stretch)
+	}
+	row("seal", "XOR appender", "1x", "10 ns", race(s.n, s.seal, func() { s.appendXOR(b) }))
+	row("transcode", "with XOR appender", "3x", "4x", race(s.n, func() { s.transcode(b) }, func() { s.transcodeProm(b) }))
+}
+
+// tableRaw prints what the uncompressed encoding, the yardstick, takes.
+func tableRaw(b *testing.B, w io.Writer, name string, series []*chunkenc.Samples) {
+	s := newSet(b, series)
+	e := chunkenc.Encoder{Float: chunkenc.EncRaw}
+	size := 0
+	s.chunks = s.chunks[:0]
+	for i := range s.runs {
+		s.chunks = e.Seal(s.chunks, &s.runs[i])
+		size += len(s.chunks[i].Data)
+	}
+	m := race(s.n, func() { s.decode(b) }, func() {
+		for i := range s.runs {
+			buf = e.AppendFloats(buf[:0], &s.runs[i], false)
+		}
+	})
+	fmt.Fprintf(w, "%s, raw: ns/sample\tdecode %.2f, seal %.2f, in %.2f B\t\t\n", name, m[0].ns, m[1].ns, float64(size)/float64(s.n))
 }
 
 func (s *set) decode(b testing.TB) {
@@ -348,7 +380,7 @@ func tableInts(b *testing.B, w io.Writer) {
 		}
 		col := chunkenc.AppendInts(nil, x)
 		out, ref := make([]int64, 0, n+8), make([]int64, n)
-		ns, ratio := race(n,
+		m := race(n,
 			func() { out, _ = chunkenc.ReadInts(out[:0], col, n) },
 			func() { batchVarints(ref, varints) },
 			func() { readerVarints(ref, bytes.NewReader(varints)) })
@@ -356,7 +388,7 @@ func tableInts(b *testing.B, w io.Writer) {
 			b.Fatalf("%s: not what was written", page.name)
 		}
 		fmt.Fprintf(w, "ints, %s: decode ns\t%.2f in %d B; varint batch %.1f (%.1fx) in %d B, varint reader %.1f (%.1fx)\t%s\t%s\n",
-			page.name, ns[0], len(col), ns[1], ratio[1], len(varints), ns[2], ratio[2], page.goal, page.stretch)
+			page.name, m[0].ns, len(col), m[1].ns, m[1].ratio, len(varints), m[2].ns, m[2].ratio, page.goal, page.stretch)
 	}
 }
 

@@ -173,10 +173,13 @@ func xorRepeats(out []byte, at int, acc uint64, used uint, t []int64, v []float6
 }
 
 // repeatBits gives the bits of a sample with a short second difference whose value
-// repeats: 2 or 17.
+// repeats: 2 or 17. n is a conditional move, and its bit of value 16 makes the mask.
 func repeatBits(dod uint64) (word uint64, n uint) {
-	changed := nonzero(dod)
-	return (0b10<<15 | dod&(1<<14-1)<<1) & -changed, 2 + 15*uint(changed)
+	n = 2
+	if dod != 0 {
+		n = 17
+	}
+	return (0b10<<15 | dod&(1<<14-1)<<1) & -uint64(n>>4), n
 }
 
 // nonzero gives 1 unless x is 0.

@@ -195,7 +195,44 @@ func (a *applier) finish(c *Container, p *part) []chunkenc.Chunk {
 	if work.lateLen() > 0 {
 		a.mergeLate(c, &work)
 	}
+	if p.ext != nil {
+		return a.recut(c, work.chunks)
+	}
 	return work.chunks
+}
+
+// recut cuts chunks as samples in order would have been: while late ones came
+// in, the interval was not to be seen, and a series that is cut unlike the
+// others of its scrape shares no time column with them.
+func (a *applier) recut(c *Container, chunks []chunkenc.Chunk) []chunkenc.Chunk {
+	n := 0
+	for i := range chunks {
+		n += int(chunks[i].N)
+	}
+	if n < 2 {
+		return chunks
+	}
+	shift := a.shiftFor(c, chunks[len(chunks)-1].MaxT-chunks[0].MinT, n)
+	fits := func(i int) bool {
+		end := c.slotEnd(chunks[i].MinT, shift)
+		return chunks[i].MaxT <= end && (i+1 == len(chunks) || chunks[i+1].MinT > end)
+	}
+	i := 0
+	for i < len(chunks) && fits(i) {
+		i++
+	}
+	if i == len(chunks) {
+		return chunks
+	}
+	runs := a.runs.reset()
+	for i := range chunks {
+		runs.decode(&a.dec, &chunks[i])
+	}
+	a.sealed = a.sealed[:0]
+	for _, r := range runs.list {
+		a.cut(c, r, shift)
+	}
+	return a.sealed
 }
 
 // sealChain returns the chunks of what a cold run holds of s.

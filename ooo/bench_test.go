@@ -31,10 +31,10 @@ type load struct {
 	stored int // samples in base and late
 }
 
-// newLoad cuts series into chunks of size and takes percent of each at random.
-func newLoad(series []*chunkenc.Samples, size, percent int) *load {
+// newLoad cuts series into chunks of size in one encoding and takes percent of each at random.
+func newLoad(series []*chunkenc.Samples, size, percent int, encoding chunkenc.Encoding) *load {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var enc chunkenc.Encoder
+	enc := chunkenc.Encoder{Float: encoding}
 	l := new(load)
 	for _, s := range series {
 		for i := 0; i+size <= s.Len(); i += size {
@@ -127,33 +127,50 @@ func scrapes(tb testing.TB) []*chunkenc.Samples {
 // benchGroup is the number of chunks that are timed at once.
 const benchGroup = 8
 
+// groups has room for the least time of each group of chunks.
+func (l *load) groups() []time.Duration {
+	return make([]time.Duration, (len(l.base)+benchGroup-1)/benchGroup)
+}
+
+// pass merges each chunk and lowers best to what its group took.
+func (l *load) pass(best []time.Duration, merge func(k int) error) error {
+	for g := range best {
+		start := time.Now()
+		for k := g * benchGroup; k < min((g+1)*benchGroup, len(l.base)); k++ {
+			if err := merge(k); err != nil {
+				return err
+			}
+		}
+		if d := time.Since(start); best[g] == 0 || d < best[g] {
+			best[g] = d
+		}
+	}
+	return nil
+}
+
+func total(times []time.Duration) (sum time.Duration) {
+	for _, d := range times {
+		sum += d
+	}
+	return sum
+}
+
 // bench merges chunk k of a load, for all k, and reports nanoseconds a late
 // sample: the mean, and the sum of the fastest time of each group of chunks,
 // which a busy machine disturbs less.
 func bench(b *testing.B, series []*chunkenc.Samples, merge func(l *load, k int) error) {
 	for _, size := range chunkSizes {
 		for _, percent := range lateShares {
-			l := newLoad(series, size, percent)
+			l := newLoad(series, size, percent, chunkenc.EncDelta)
 			b.Run(fmt.Sprintf("chunk=%d/late=%d%%", size, percent), func(b *testing.B) {
 				b.ReportAllocs()
-				best := make([]time.Duration, (len(l.base)+benchGroup-1)/benchGroup)
+				best := l.groups()
 				for b.Loop() {
-					for g := range best {
-						start := time.Now()
-						for k := g * benchGroup; k < min((g+1)*benchGroup, len(l.base)); k++ {
-							if err := merge(l, k); err != nil {
-								b.Fatal(err)
-							}
-						}
-						if d := time.Since(start); best[g] == 0 || d < best[g] {
-							best[g] = d
-						}
+					if err := l.pass(best, func(k int) error { return merge(l, k) }); err != nil {
+						b.Fatal(err)
 					}
 				}
-				var sum time.Duration
-				for _, d := range best {
-					sum += d
-				}
+				sum := total(best)
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(l.lates), "ns/late")
 				b.ReportMetric(float64(sum.Nanoseconds())/float64(l.lates), "min-ns/late")
 				b.ReportMetric(float64(sum.Nanoseconds())/float64(l.stored), "min-ns/stored")
@@ -251,7 +268,7 @@ func TestMergeChunksOfScrapes(t *testing.T) {
 	c := newChunkMerge()
 	for _, percent := range lateShares {
 		const size = 240
-		l := newLoad(series, size, percent)
+		l := newLoad(series, size, percent, chunkenc.EncDelta)
 		pass := func() {
 			for k := range l.chunks {
 				if err := c.merge(l.chunks[k], l.late[k]); err != nil {

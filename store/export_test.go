@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/rwsink/rwsink/head"
 )
 
@@ -71,3 +73,12 @@ func (s *Store) Total() int64 { return s.total() }
 
 // SetMaxSize is for a store without a maintenance loop.
 func (s *Store) SetMaxSize(n int64) { s.o.MaxSize = n }
+
+// Written returns the bytes of blocks written so far.
+func (s *Store) Written() float64 {
+	var m dto.Metric
+	if err := s.o.Metrics.Store.WrittenBytes.Write(&m); err != nil {
+		panic(err)
+	}
+	return m.GetCounter().GetValue()
+}

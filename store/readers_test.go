@@ -258,7 +258,7 @@ func mapped(t testing.TB, dir string) int {
 
 // TestThousandBlocks opens views and reads over very many blocks.
 func TestThousandBlocks(t *testing.T) {
-	n := 100
+	n := 60
 	if os.Getenv("RWSINK_SOAK") != "" {
 		n = 1000
 	}

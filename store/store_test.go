@@ -21,7 +21,7 @@ import (
 )
 
 // quickChecks is how many histories a property test draws unless -rapid.checks says more.
-const quickChecks = "25"
+const quickChecks = "15"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

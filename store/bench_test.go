@@ -1,0 +1,346 @@
+package store_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/store"
+	"github.com/rwsink/rwsink/store/block"
+	"github.com/rwsink/rwsink/wal"
+)
+
+// A set is what a benchmark writes: points in order of time.
+type set struct {
+	labels []labels.Labels
+	points []point
+}
+
+type point struct {
+	t      int64
+	v      float64
+	series int32
+}
+
+// loadSet reads a .rwd.gz file of CODEC_DATA, or of the samples that the codec
+// has (chunkenc/testdata/README.md).
+func loadSet(name string) (*set, error) {
+	dir := os.Getenv("CODEC_DATA")
+	if dir == "" {
+		dir = "../chunkenc/testdata"
+	}
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(z)
+	if _, err := r.Discard(4); err != nil {
+		return nil, err
+	}
+	count, err := binary.ReadUvarint(r)
+	out := &set{}
+	for i := range count {
+		if err := out.readSeries(r, int32(i)); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(out.points, func(a, b point) int { return int(max(-1, min(1, a.t-b.t))) })
+	return out, err
+}
+
+func (s *set) readSeries(r *bufio.Reader, i int32) error {
+	size, err := binary.ReadUvarint(r)
+	if err != nil {
+		return err
+	}
+	name := make([]byte, size)
+	if _, err := io.ReadFull(r, name); err != nil {
+		return err
+	}
+	ls := labels.FromStrings(labels.MetricName, "m", "name", string(name))
+	if len(name) > 0 && name[0] == '{' {
+		if ls, err = parser.NewParser(parser.Options{}).ParseMetric(string(name)); err != nil {
+			return err
+		}
+	}
+	s.labels = append(s.labels, ls)
+	n, err := binary.ReadUvarint(r)
+	var t, delta int64
+	from := len(s.points)
+	for range n {
+		dod, err1 := binary.ReadVarint(r)
+		err = errors.Join(err, err1)
+		delta += dod
+		t += delta
+		s.points = append(s.points, point{t: t, series: i})
+	}
+	var b [8]byte
+	for k := from; k < len(s.points); k++ {
+		_, err1 := io.ReadFull(r, b[:])
+		err = errors.Join(err, err1)
+		s.points[k].v = math.Float64frombits(binary.LittleEndian.Uint64(b[:]))
+	}
+	return err
+}
+
+// late returns the points with half of them, at random, delay places later.
+func (s *set) late(delay int) *set {
+	rng := rand.New(rand.NewPCG(1, 2))
+	type due struct {
+		at int
+		p  point
+	}
+	list := make([]due, len(s.points))
+	for i, p := range s.points {
+		list[i] = due{i, p}
+		if rng.IntN(2) == 0 {
+			list[i].at += 1 + rng.IntN(delay)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b due) int { return a.at - b.at })
+	out := &set{labels: s.labels, points: make([]point, len(list))}
+	for i := range list {
+		out.points[i] = list[i].p
+	}
+	return out
+}
+
+// feed writes a set to a store whose clock goes with it.
+func feed(b *testing.B, s *store.Store, x *set, clock *atomic.Int64) {
+	b.Helper()
+	h := s.Head()
+	series := make([]*head.Series, len(x.labels))
+	for i, ls := range x.labels {
+		var wire []head.Label
+		ls.Range(func(l labels.Label) { wire = append(wire, head.Label{Name: []byte(l.Name), Value: []byte(l.Value)}) })
+		var err error
+		if series[i], _, err = h.Resolve(head.Key{Hi: 1, Lo: uint64(i)}, wire); err != nil {
+			b.Fatal(err)
+		}
+	}
+	const batch = 2000
+	for part := range slices.Chunk(x.points, batch) {
+		c := h.NewBatch()
+		for _, p := range part {
+			clock.Store(max(clock.Load(), p.t))
+			c.Float(series[p.series], p.t, 0, p.v)
+		}
+		if res, err := h.Commit(context.Background(), c); err != nil || res.Samples != len(part) {
+			b.Fatalf("commit: %+v, %v", res, err)
+		}
+		c.Release()
+	}
+}
+
+// BenchmarkSize tells what a sample takes on disk once it was written in order,
+// or half of it late, and flushed, and what the bytes are made of.
+func BenchmarkSize(b *testing.B) {
+	for _, name := range []string{"prom-jitter", "nab-real"} {
+		x, err := loadSet(name + ".rwd.gz")
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, arrival := range []string{"in order", "half late"} {
+			y := x
+			if arrival == "half late" {
+				y = x.late(len(x.points) / 5)
+			}
+			b.Run(name+"/"+arrival, func(b *testing.B) {
+				for b.Loop() {
+					var clock atomic.Int64
+					if name == "nab-real" { // of long ago
+						clock.Store(time.Now().UnixMilli())
+					}
+					s := start(b, store.Options{Path: filepath.Join(quickDir(b), "data"), Sync: wal.SyncNever, Head: head.Options{
+						Accept: head.Accept{Window: -1, TrustClock: true, Now: func() time.Time { return time.UnixMilli(clock.Load()) }},
+					}})
+					feed(b, s, y, &clock)
+					if err := s.Flush(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+					report(b, s, len(x.points))
+					closeStore(b, s)
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// report tells what the blocks of a store are made of.
+func report(b *testing.B, s *store.Store, samples int) {
+	b.Helper()
+	var values, inline, shared, chunks, index int64
+	var entries, columns int
+	for _, dir := range s.BlockDirs() {
+		open, err := block.Open(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, f := range open.Info().Files {
+			switch filepath.Dir(f.Name) {
+			case "chunks":
+				chunks += f.Size
+			default:
+				index += f.Size
+			}
+		}
+		all, err := open.All(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		r, seen := open.NewReader(), map[uint64]bool{}
+		for _, x := range all {
+			list, err := r.Chunks(x.Ref, math.MinInt64, math.MaxInt64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := range list {
+				entries++
+				ref, ok := chunkenc.TimeRef(list[i].Data)
+				if !ok {
+					inline += int64(len(list[i].Data))
+					continue
+				}
+				values += int64(len(list[i].Data))
+				if !seen[ref] {
+					seen[ref] = true
+					columns++
+					shared += int64(len(list[i].Times.Data))
+				}
+			}
+		}
+		open.Release()
+	}
+	n := float64(samples)
+	b.ReportMetric(float64(chunks)/n, "chunk-B/sample")
+	b.ReportMetric(float64(chunks+index)/n, "B/sample")
+	b.ReportMetric(float64(values)/n, "shared-chunk-B/sample")
+	b.ReportMetric(float64(inline)/n, "inline-chunk-B/sample")
+	b.ReportMetric(float64(shared)/n, "column-B/sample")
+	b.ReportMetric(float64(chunks-values-inline-shared)/n, "frame-B/sample")
+	b.ReportMetric(float64(index)/n, "index-B/sample")
+	b.ReportMetric(n/float64(entries), "samples/chunk")
+	b.ReportMetric(float64(columns), "columns")
+}
+
+// BenchmarkBackfill writes 200 series of a few days, 15 s apart, in order and in
+// random order of time, with the maintenance running, to the end of the merges.
+func BenchmarkBackfill(b *testing.B) {
+	const series, step = 200, 15_000
+	days := int64(3)
+	x := &set{}
+	for i := range series {
+		x.labels = append(x.labels, labels.FromStrings(labels.MetricName, "m", "i", fmt.Sprint(i)))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	at := make([]float64, series)
+	for t := int64(0); t < days*24*3600*1000; t += step {
+		jitter := rng.Int64N(20)
+		for i := range series {
+			at[i] += float64(rng.IntN(50))
+			x.points = append(x.points, point{t + jitter, at[i], int32(i)})
+		}
+	}
+	random := &set{labels: x.labels, points: slices.Clone(x.points)}
+	rng.Shuffle(len(random.points), func(i, j int) {
+		random.points[i], random.points[j] = random.points[j], random.points[i]
+	})
+	end := days * 24 * 3600 * 1000
+	for _, c := range []struct {
+		name string
+		*set
+	}{{"in order", x}, {"random", random}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				backfill(b, c.set, end)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func backfill(b *testing.B, x *set, end int64) {
+	var clock atomic.Int64
+	clock.Store(end + 30*3600*1000) // all of it is long over
+	s, err := store.Open(store.Options{Path: filepath.Join(b.TempDir(), "data"), Sync: wal.SyncNever, Head: head.Options{
+		Limits: head.Limits{ColdBytes: 64 << 20},
+		Accept: head.Accept{Window: -1, TrustClock: true, Now: func() time.Time { return time.UnixMilli(clock.Load()) }},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Replay(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	stop := make(chan struct{})
+	most := make(chan uint64)
+	go func() {
+		var m runtime.MemStats
+		for peak := uint64(0); ; {
+			select {
+			case <-stop:
+				most <- peak
+				return
+			case <-time.After(100 * time.Millisecond):
+				runtime.ReadMemStats(&m)
+				peak = max(peak, m.HeapInuse)
+			}
+		}
+	}()
+	before := cpuTime()
+	feed(b, s, x, &clock)
+	if err := s.Flush(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	spent := cpuTime() - before
+	close(stop)
+	n := float64(len(x.points))
+	var size int64
+	for _, dir := range s.BlockDirs() {
+		open, err := block.Open(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		size += open.Size()
+		open.Release()
+	}
+	b.ReportMetric(float64(spent.Nanoseconds())/n, "cpu-ns/sample")
+	b.ReportMetric(float64(<-most)/(1<<20), "peak-heap-MiB")
+	b.ReportMetric(float64(size)/n, "B/sample")
+	b.ReportMetric(s.Written()/float64(size), "written/stored")
+	b.ReportMetric(float64(len(s.BlockDirs())), "blocks")
+	closeStore(b, s)
+}
+
+func cpuTime() time.Duration {
+	var r syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
