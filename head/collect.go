@@ -1,6 +1,8 @@
 package head
 
 import (
+	"context"
+
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 )
@@ -9,10 +11,12 @@ import (
 // was not seen idle by the collection before stays once more: a request may
 // have resolved it a moment ago. Called by the committer with Head.mu held; a
 // batch that still names a collected series finds it gone and resolves it anew.
-func (id *identity) collect() int {
+//
+// What it returns is still to be unlisted: references are never given again, so
+// the postings may name collected ones for a while.
+func (id *identity) collect() (dead []*Series) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	var dead []*Series
 	for _, first := range id.byHash {
 		for s := first; s != nil; s = s.next {
 			switch {
@@ -25,19 +29,65 @@ func (id *identity) collect() int {
 			}
 		}
 	}
-	if len(dead) == 0 {
-		return 0
-	}
-	refs, pairs := map[storage.SeriesRef]struct{}{}, map[labels.Label]struct{}{}
 	for _, s := range dead {
 		s.gone = true
 		id.unlink(s)
+	}
+	id.count.Add(-int64(len(dead)))
+	return dead
+}
+
+// unlist takes collected series out of the postings. It takes long where they
+// are many, and needs no lock.
+func (id *identity) unlist(dead []*Series) {
+	if len(dead) == 0 {
+		return
+	}
+	refs, pairs := map[storage.SeriesRef]struct{}{}, map[labels.Label]struct{}{}
+	for _, s := range dead {
 		refs[storage.SeriesRef(s.ref)] = struct{}{}
 		s.labels.Range(func(l labels.Label) { pairs[l] = struct{}{} })
 	}
 	id.postings.Delete(refs, pairs)
-	id.count.Add(-int64(len(dead)))
-	return len(dead)
+}
+
+// Collect lets go of series that no container holds samples of. Drop does so
+// too; this is for those that never got any, since all of theirs was refused.
+func (h *Head) Collect(ctx context.Context) error {
+	var dead []*Series
+	err := h.between(ctx, func(c *committer) {
+		if int64(h.holding) < h.identity.count.Load() {
+			dead = c.collect()
+		}
+	})
+	h.identity.unlist(dead)
+	return err
+}
+
+// collect is identity.collect under Head.mu.
+func (c *committer) collect() []*Series {
+	h := c.head
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	dead := h.identity.collect()
+	if len(dead) > 0 {
+		h.collections.Add(1)
+	}
+	return dead
+}
+
+// hold notes that one more container holds samples of s.
+func (h *Head) hold(s *Series) {
+	if s.containers++; s.containers == 1 {
+		h.holding++
+	}
+}
+
+// release notes that one container less holds samples of s.
+func (h *Head) release(s *Series) {
+	if s.containers--; s.containers == 0 {
+		h.holding--
+	}
 }
 
 // unlink takes s out of every table.

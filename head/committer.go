@@ -333,7 +333,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 	if box.cold != nil {
 		before := box.cold.memory()
 		if box.cold.add(s, x) {
-			s.containers++
+			c.head.hold(s)
 		}
 		c.head.coldBytes.Add(int64(box.cold.memory() - before))
 		return
@@ -350,7 +350,7 @@ func (c *committer) partOf(s *Series, box *Container) *part {
 	if p == nil {
 		p = &part{}
 		box.parts[s] = p
-		s.containers++
+		c.head.hold(s)
 	}
 	if s.liveIn == nil || s.liveIn.frozen || s.liveIn.lo < box.lo {
 		s.live, s.liveIn = p, box

@@ -115,22 +115,29 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 // Drop takes a frozen container out of the head, once a block holds its
 // samples, and collects the series that are in no container any more.
 func (h *Head) Drop(ctx context.Context, f *Frozen) error {
-	return h.between(ctx, func(c *committer) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		old := h.containers.Load()
-		frozen := slices.DeleteFunc(slices.Clone(old.frozen), func(box *Container) bool { return box == f.c })
-		h.containers.Store(&containerList{frozen: frozen, open: old.open})
-		f.c.dropped = true
-		f.c.each(func(s *Series) { s.containers-- })
-		if f.c.cold != nil {
-			h.coldBytes.Add(-int64(f.c.cold.memory()))
-		}
-		c.applier.stats.chunks -= f.c.chunks()
-		if h.identity.collect() > 0 {
-			h.collections.Add(1)
-		}
+	var dead []*Series
+	err := h.between(ctx, func(c *committer) {
+		c.drop(f.c)
+		dead = c.collect()
 	})
+	h.identity.unlist(dead)
+	return err
+}
+
+// drop takes a frozen container off the list.
+func (c *committer) drop(box *Container) {
+	h := c.head
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.containers.Load()
+	frozen := slices.DeleteFunc(slices.Clone(old.frozen), func(o *Container) bool { return o == box })
+	h.containers.Store(&containerList{frozen: frozen, open: old.open})
+	box.dropped = true
+	box.each(h.release)
+	if box.cold != nil {
+		h.coldBytes.Add(-int64(box.cold.memory()))
+	}
+	c.applier.stats.chunks -= box.chunks()
 }
 
 // chunks returns how many sealed chunks the container holds.

@@ -19,6 +19,8 @@ const (
 	quietFor = 5 * time.Minute
 	// logMaxAge is the age of the oldest log segment at which those who need it are flushed, however hot.
 	logMaxAge = 3 * time.Hour
+	// collectEvery is how often the head is told to let go of series that never held samples.
+	collectEvery = time.Minute
 )
 
 // maintain flushes, merges and removes what is due, until ctx ends.
@@ -50,6 +52,12 @@ func (s *Store) round(ctx context.Context) error {
 	defer s.maintenance.Unlock()
 	if err := s.setFaultyAside(); err != nil {
 		return err
+	}
+	if time.Since(s.collected) >= collectEvery {
+		if err := s.head.Collect(ctx); err != nil {
+			return err
+		}
+		s.collected = time.Now()
 	}
 	if _, suspect := s.head.Now(); suspect {
 		return nil

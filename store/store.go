@@ -58,6 +58,7 @@ type Store struct {
 	stop        context.CancelFunc //
 	stopped     chan struct{}      // closed when the maintenance loop has ended; nil when there is none
 	removed     removals
+	collected   time.Time // when the head last let go of series without samples
 }
 
 // Open locks and opens the directory, creating it when it is not there. A second
