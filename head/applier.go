@@ -38,8 +38,9 @@ const (
 	// slack lets a slot hold a little more than the target, so that jitter
 	// around a round interval does not halve the slots: 15 s in 2 h is 240 in a half.
 	slack = 16
-	// maxLate bounds the late buffer of a part, minLate is where it may first be merged.
-	minLate, maxLate = 16, 256
+	// maxLate bounds the late buffer of a part (64 KiB, reached only where the late
+	// ones fall among four times as many), minLate is where it may first be merged.
+	minLate, maxLate = 16, 4096
 	// maxHistTail is how many histograms a tail holds.
 	maxHistTail = 16
 	// maxShift bounds how fine a range is cut: slots of a millisecond or less.
