@@ -28,10 +28,11 @@ func (s *Store) Flush(ctx context.Context) error {
 	if err := s.flush(ctx, all); err != nil {
 		return err
 	}
-	if err := s.cutLog(ctx); err != nil {
+	// Merged before the log is cut: what a merge finds damaged may still be in the log.
+	if err := s.compact(ctx, true); err != nil {
 		return err
 	}
-	return s.compact(ctx, true)
+	return s.cutLog(ctx)
 }
 
 // flush freezes the containers that pick chooses and makes a block of every

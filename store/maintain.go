@@ -65,7 +65,7 @@ func (s *Store) round(ctx context.Context) error {
 	err := s.flush(ctx, s.due())
 	if err == nil {
 		// What is frozen must be in blocks: it may stand between two of them.
-		err = errors.Join(s.cutLog(ctx), s.compact(ctx, false))
+		err = errors.Join(s.compact(ctx, false), s.cutLog(ctx))
 	}
 	return errors.Join(err, s.retain())
 }
