@@ -24,7 +24,7 @@ func TestCompilerFacts(t *testing.T) {
 		t.Error("less is not inlined")
 	}
 	first, last := linesOf(t, file, kernel)
-	checks := regexp.MustCompile(`(?m)^\./`+file+`:(\d+):\d+: Found Is.*$`).FindAllStringSubmatch(report, -1)
+	checks := regexp.MustCompile(`(?m)^[^:\n]*\b`+regexp.QuoteMeta(file)+`:(\d+):\d+: Found Is.*$`).FindAllStringSubmatch(report, -1)
 	if len(checks) == 0 {
 		t.Fatal("no bounds checks reported at all: the report is not what it was")
 	}
