@@ -68,7 +68,7 @@ const queueLen = 64
 
 // New returns an empty head that takes no writes until Replay has returned.
 func New(o Options) (*Head, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	if o.BlockDuration < time.Millisecond || o.ChunkSamples < 1 {
 		return nil, fmt.Errorf("head: block duration %v and %d samples a chunk: want at least 1ms and 1", o.BlockDuration, o.ChunkSamples)
 	}

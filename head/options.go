@@ -60,8 +60,8 @@ const (
 	maxMetadataBytes = 16 << 10
 )
 
-// withDefaults fills in what is zero.
-func (o Options) withDefaults() Options {
+// WithDefaults fills in what is zero.
+func (o Options) WithDefaults() Options {
 	setDefault(&o.BlockDuration, 2*time.Hour)
 	setDefault(&o.ChunkSamples, 240)
 	setDefault(&o.Encoding, chunkenc.EncDelta)

@@ -15,7 +15,7 @@ type Sealer struct {
 
 // NewSealer returns a sealer for a head with these options.
 func NewSealer(o Options) *Sealer {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	return &Sealer{newApplier(o), o.BlockDuration.Milliseconds()}
 }
 

@@ -127,12 +127,7 @@ func (s *Store) largestCold() map[[2]int64]bool {
 }
 
 // blockMs is the length of a block's range in milliseconds.
-func (s *Store) blockMs() int64 {
-	if d := s.o.Head.BlockDuration; d > 0 {
-		return d.Milliseconds()
-	}
-	return (2 * time.Hour).Milliseconds()
-}
+func (s *Store) blockMs() int64 { return s.o.Head.BlockDuration.Milliseconds() }
 
 // setFaultyAside takes out the blocks in which a reader found damage.
 func (s *Store) setFaultyAside() error {

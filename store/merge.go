@@ -44,9 +44,6 @@ type source struct {
 
 func newMerger(o head.Options, group []*block.Block) *merger {
 	m := &merger{blocks: group, target: o.ChunkSamples, seal: head.NewSealer(o)}
-	if m.target == 0 {
-		m.target = 240
-	}
 	for _, b := range group {
 		m.readers = append(m.readers, b.NewCopier())
 	}

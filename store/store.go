@@ -37,11 +37,8 @@ type Metrics struct {
 	WAL   *metrics.WAL
 }
 
-// Defaults of Options.
-const (
-	defaultLogMax     = 2 << 30
-	defaultHeadMemory = 256 << 20
-)
+// defaultLogMax is the default of Options.LogMax; those of Options.Head are the head's.
+const defaultLogMax = 2 << 30
 
 // Store is an open data directory.
 type Store struct {
@@ -71,9 +68,7 @@ func Open(o Options) (*Store, error) {
 	if o.LogMax == 0 {
 		o.LogMax = defaultLogMax
 	}
-	if o.Head.Limits.ColdBytes == 0 {
-		o.Head.Limits.ColdBytes = defaultHeadMemory
-	}
+	o.Head = o.Head.WithDefaults()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -159,9 +154,6 @@ func (s *Store) Notice() string { return s.head.Notice() }
 
 // Head returns the head, for the receiver.
 func (s *Store) Head() *head.Head { return s.head }
-
-// LogBytes returns the size of the log on disk.
-func (s *Store) LogBytes() int64 { return s.wal.Size() }
 
 // Close ends the maintenance and what flushes or merges, which leaves nothing
 // unfinished, waits for the commits under way, refuses new ones, closes the log
