@@ -23,6 +23,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	app := kingpin.New("rwsink", "A Prometheus remote-write receiver that takes samples in any order.")
 	app.HelpFlag.Short('h')
 	app.UsageWriter(stdout)
+	app.Version(version.Print("rwsink"))
 	log := promslog.Config{Writer: stderr}
 	promslogflag.AddFlags(app, &log)
 

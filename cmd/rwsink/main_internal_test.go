@@ -111,7 +111,12 @@ func TestProbe(t *testing.T) {
 		t.Errorf("a server that is not ready: %v", err)
 	}
 	server.Close()
-	if _, err := output("probe", server.URL); err == nil {
-		t.Error("no server: no error")
+	for _, address := range []string{
+		strings.Replace(server.URL, "http://", "http://me:secret@", 1),
+		"http://me:secret@[::1/-/ready",
+	} {
+		if _, err := output("probe", address); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s, where nothing listens: %v", address, err)
+		}
 	}
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -15,23 +17,28 @@ const probeTimeout = 5 * time.Second
 // probe gets url once: its answer is printed, and anything but 200 is an error. A
 // certificate is not checked: it is made for the name that others call rwsink by,
 // and the probe asks on this machine and tells nothing.
-func probe(w io.Writer, url string) error {
+// A password in the URL appears in no error.
+func probe(w io.Writer, address string) error {
+	target, err := url.Parse(address)
+	if err != nil {
+		return errors.New("the URL to probe cannot be parsed") // the parser's own error quotes it
+	}
 	client := http.Client{Timeout: probeTimeout, Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true,
 	}}
-	resp, err := client.Get(url)
+	resp, err := client.Get(address)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", url, err)
+		return fmt.Errorf("read the answer of %s: %w", target.Redacted(), err)
 	}
 	text := strings.TrimSpace(string(body))
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: %s", url, resp.Status, text)
+		return fmt.Errorf("%s answers %s: %s", target.Redacted(), resp.Status, text)
 	}
 	_, err = fmt.Fprintln(w, text)
 	return err
