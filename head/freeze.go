@@ -150,104 +150,81 @@ func (c *Container) chunks() int {
 }
 
 // Each calls emit for every series, sorted by labels, with its chunks: sealed,
-// ascending, disjoint, late samples merged in, cut as a head would have. The
-// chunks are borrowed until emit returns; emit's error ends it.
+// ascending, disjoint, late samples merged in, cut by a Sealer. The chunks are borrowed until emit returns; emit's error ends it.
 func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.Chunk) error) error {
 	var list []*Series
 	f.c.each(func(s *Series) { list = append(list, s) })
 	slices.SortFunc(list, func(a, b *Series) int { return labels.Compare(a.labels, b.labels) })
-	a := newApplier(f.head.options)
-	var chain []uint32
+	fin := &finisher{applier: newApplier(f.head.options), seal: NewSealer(f.head.options)}
 	for _, s := range list {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		var chunks []chunkenc.Chunk
 		if f.c.cold != nil {
-			chunks, chain = a.sealChain(f.c, s, chain)
+			chunks = fin.chainOf(f.c, s)
 		} else {
-			chunks = a.finish(f.c, f.c.parts[s])
+			chunks = fin.part(f.c, f.c.parts[s])
 		}
 		if err := emit(s.labels, chunks); err != nil {
 			return err
 		}
 	}
-	f.head.options.Metrics.Duplicates.Add(float64(a.stats.duplicates))
-	f.head.options.Metrics.Overwritten.Add(float64(a.stats.overwritten))
+	f.head.options.Metrics.Duplicates.Add(float64(fin.applier.stats.duplicates))
+	f.head.options.Metrics.Overwritten.Add(float64(fin.applier.stats.overwritten))
 	return nil
 }
 
-// finish returns the chunks of a frozen part with its tail and late samples
-// merged in. The part is shared with readers: a copy of it is worked on.
-func (a *applier) finish(c *Container, p *part) []chunkenc.Chunk {
-	work := *p
-	if p.ext != nil {
-		work.ext = &partExt{starts: p.ext.starts, hists: p.ext.hists}
-		p.ext.late.CopyRange(&work.ext.late, c.lo, c.hi)
-	}
-	if work.tailLen() > 0 || int(work.open) < len(work.chunks)-1 {
-		a.join(c, &work)
-	}
-	work.tail = nil
-	if work.ext != nil {
-		work.ext.hists = nil
-	}
-	if work.lateLen() > 0 {
-		a.mergeLate(c, &work)
-	}
-	if p.ext != nil {
-		return a.recut(c, work.chunks)
-	}
-	return work.chunks
+// finisher makes the chunks of a block of what a frozen container holds.
+type finisher struct {
+	applier *applier
+	seal    *Sealer
+	out     []chunkenc.Chunk
+	chain   []uint32
 }
 
-// recut cuts chunks as samples in order would have been: while late ones came
-// in, the interval was not to be seen, and a series that is cut unlike the
-// others of its scrape shares no time column with them.
-func (a *applier) recut(c *Container, chunks []chunkenc.Chunk) []chunkenc.Chunk {
-	n := 0
-	for i := range chunks {
-		n += int(chunks[i].N)
-	}
-	if n < 2 {
+// part returns the chunks of a part with its tail and late samples merged in.
+// The part is shared with readers, and stays as it is.
+func (f *finisher) part(c *Container, p *part) []chunkenc.Chunk {
+	a, chunks := f.applier, p.chunks
+	if p.tailLen() == 0 && p.lateLen() == 0 && f.seal.settled(chunks) {
 		return chunks
 	}
-	shift := a.shiftFor(c, chunks[len(chunks)-1].MaxT-chunks[0].MinT, n)
-	fits := func(i int) bool {
-		end := c.slotEnd(chunks[i].MinT, shift)
-		return chunks[i].MaxT <= end && (i+1 == len(chunks) || chunks[i+1].MinT > end)
-	}
-	i := 0
-	for i < len(chunks) && fits(i) {
-		i++
-	}
-	if i == len(chunks) {
-		return chunks
+	f.out = f.out[:0]
+	if p.kind != chunkenc.KindFloat && p.lateLen() == 0 && f.seal.settled(chunks[:p.open]) {
+		// Histograms take long to decode and to seal.
+		f.out, chunks = append(f.out, chunks[:p.open]...), chunks[p.open:]
 	}
 	runs := a.runs.reset()
 	for i := range chunks {
 		runs.decode(&a.dec, &chunks[i])
 	}
-	a.sealed = a.sealed[:0]
-	for _, r := range runs.list {
-		a.cut(c, r, shift)
+	if p.tailLen() > 0 {
+		p.appendTail(runs.next(p.kind))
 	}
-	return a.sealed
+	list := runs.list
+	if p.lateLen() > 0 {
+		a.probe.Reset()
+		p.ext.late.CopyRange(&a.probe, c.lo, c.hi)
+		list = a.merge(list, &a.probe)
+	}
+	return f.sealAll(list)
 }
 
-// sealChain returns the chunks of what a cold run holds of s.
-func (a *applier) sealChain(c *Container, s *Series, chain []uint32) ([]chunkenc.Chunk, []uint32) {
+// chainOf returns the chunks of what a cold run holds of s.
+func (f *finisher) chainOf(c *Container, s *Series) []chunkenc.Chunk {
+	a := f.applier
 	a.late = ooo.Buffer{}
-	chain = c.cold.copyTo(&a.late, s, c.lo, c.hi, chain)
-	a.sealed = a.sealed[:0]
-	for _, run := range a.merge(nil, &a.late) {
-		shift := uint8(0)
-		if n := run.Len(); n > 1 {
-			shift = a.shiftFor(c, run.T[n-1]-run.T[0], n)
-		}
-		a.cut(c, run, shift)
+	f.chain = c.cold.copyTo(&a.late, s, c.lo, c.hi, f.chain)
+	f.out = f.out[:0]
+	return f.sealAll(a.merge(nil, &a.late))
+}
+
+func (f *finisher) sealAll(runs []*chunkenc.Samples) []chunkenc.Chunk {
+	for _, r := range runs {
+		f.out = f.seal.Seal(f.out, r)
 	}
-	return a.sealed, chain
+	return f.out
 }
 
 // between runs f on the committer's goroutine, between two groups.

@@ -30,7 +30,8 @@ const (
 )
 
 // compact merges what the plan says, one merge after another. With all set,
-// whatever overlaps is merged at once. Called with maintenance held.
+// whatever overlaps, or lies within one range of a level, is merged at once.
+// Called with maintenance held.
 func (s *Store) compact(ctx context.Context, all bool) error {
 	// Each merge leaves fewer blocks than there were.
 	for range 1 + len(*s.blocks.Load()) {
@@ -52,7 +53,8 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 //     are overlapMost of them, when the small ones together hold overlapShare of
 //     the largest, or when the newest has settled. A whole group is taken, so
 //     that no block outside it can stand between two of them in generation;
-//  2. blocks that fill an aligned range of a higher level that is over.
+//  2. blocks that lie within an aligned range of a level, the highest first,
+//     that is over.
 func (s *Store) plan(all bool) []*block.Block {
 	list := slices.Clone(*s.blocks.Load())
 	slices.SortFunc(list, func(a, b *block.Block) int {
@@ -67,7 +69,7 @@ func (s *Store) plan(all bool) []*block.Block {
 			return group
 		}
 	}
-	return s.planLevel(groups)
+	return s.planLevel(groups, all)
 }
 
 // overlapping groups blocks, sorted by their begin, into those that overlap.
@@ -117,18 +119,14 @@ func (s *Store) worth(group []*block.Block) bool {
 	return float64(total-largest) >= overlapShare*float64(largest) || now.Sub(newest) > settleAfter
 }
 
-// planLevel chooses blocks for an aligned range of the lowest level that at least
-// two of them lie within, once the range is over. Of groups of overlapping
-// blocks only those of one block: a block that overlaps others is merged with
-// all of them, or the order of generations would be lost.
-func (s *Store) planLevel(groups [][]*block.Block) []*block.Block {
+// planLevel chooses blocks for an aligned range of the highest level that at
+// least two of them lie within, once the range is over, or at once with all set.
+// Of groups of overlapping blocks only those of one block: a block that
+// overlaps others is merged with all of them, or the order of generations
+// would be lost.
+func (s *Store) planLevel(groups [][]*block.Block, all bool) []*block.Block {
 	now, _ := s.head.Now()
-	length := s.blockMs()
-	for range levels {
-		length *= levelFactor
-		if keep := s.o.Head.Accept.Retention; keep > 0 && length > keep.Milliseconds()/mostOfRetention {
-			return nil
-		}
+	for _, length := range s.levels() {
 		for i := 0; i < len(groups); {
 			minT, _ := groups[i][0].Range()
 			begin := floor(minT, length)
@@ -136,16 +134,33 @@ func (s *Store) planLevel(groups [][]*block.Block) []*block.Block {
 			for j < len(groups) && len(groups[j]) == 1 && within(groups[j][0], begin, length) {
 				j++
 			}
-			// Half a block of grace: what is flushed late belongs in.
-			if j-i > 1 && begin+length+s.blockMs() < now.UnixMilli() && !s.headWithin(begin, length) {
+			if j-i > 1 {
 				group := slices.Concat(groups[i:j]...)
-				slices.SortFunc(group, byGeneration)
-				return group
+				// Half a block of grace: what is flushed late belongs in.
+				over := begin+length+s.blockMs() < now.UnixMilli() && !s.headWithin(begin, length)
+				if over || all && !s.headBetween(group) {
+					slices.SortFunc(group, byGeneration)
+					return group
+				}
 			}
 			i = max(j, i+1)
 		}
 	}
 	return nil
+}
+
+// levels returns the lengths of the ranges above a block's, in milliseconds, the longest first.
+func (s *Store) levels() (out []int64) {
+	length := s.blockMs()
+	for range levels {
+		length *= levelFactor
+		if keep := s.o.Head.Accept.Retention; keep > 0 && length > keep.Milliseconds()/mostOfRetention {
+			break
+		}
+		out = append(out, length)
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // within says whether a block lies in [begin, begin+length).

@@ -19,19 +19,20 @@ import (
 //
 //  1. the series of all blocks are walked in order of labels,
 //  2. the chunks of one series, from all blocks, are put in order of time,
-//  3. a chunk that overlaps none is copied as it is, unless it and its
-//     neighbours are small: then those are joined,
+//  3. a chunk that overlaps none is copied as it is, unless the sealer would
+//     make one chunk of it and its neighbours,
 //  4. chunks that overlap are decoded, merged in order of generation, cut and
 //     sealed again.
 type merger struct {
 	blocks  []*block.Block // by generation
 	readers []*block.Reader
-	target  int
 	stack   ooo.Stack
 	dec     chunkenc.Decoder
 	seal    *head.Sealer
 	samples []*chunkenc.Samples // scratch, one a layer
 	out     []chunkenc.Chunk
+	spans   []head.Span // scratch: see units
+	begin   []int
 
 	copied, sealed int
 }
@@ -43,7 +44,7 @@ type source struct {
 }
 
 func newMerger(o head.Options, group []*block.Block) *merger {
-	m := &merger{blocks: group, target: o.ChunkSamples, seal: head.NewSealer(o)}
+	m := &merger{blocks: group, seal: head.NewSealer(o)}
 	for _, b := range group {
 		m.readers = append(m.readers, b.NewCopier())
 	}
@@ -96,7 +97,7 @@ func next(lists [][]block.Series, refs []storage.SeriesRef) (first labels.Labels
 }
 
 // series returns the merged chunks of one series; they are valid until the next call.
-func (m *merger) series(refs []storage.SeriesRef) ([]chunkenc.Chunk, error) {
+func (m *merger) series(refs []storage.SeriesRef) (_ []chunkenc.Chunk, err error) {
 	var all []source
 	for i, ref := range refs {
 		if ref == 0 {
@@ -111,42 +112,39 @@ func (m *merger) series(refs []storage.SeriesRef) ([]chunkenc.Chunk, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b source) int { return cmp.Compare(a.MinT, b.MinT) })
+	m.units(all)
 	m.out = m.out[:0]
-	for i := 0; i < len(all); {
-		j, end := i+1, all[i].MaxT
-		for j < len(all) && all[j].MinT <= end {
-			end = max(end, all[j].MaxT)
-			j++
-		}
-		if j == i+1 {
-			j = m.smallNeighbours(all, i)
-		}
-		if j == i+1 {
-			m.out = append(m.out, all[i].Chunk)
+	m.seal.Plan(m.spans, func(i, j int, length int64, _ bool) {
+		if first := m.begin[i]; err == nil && m.begin[j] == first+1 {
+			m.out = append(m.out, all[first].Chunk)
 			m.copied++
-		} else if err := m.reseal(all[i:j]); err != nil {
-			return nil, err
+		} else if err == nil {
+			err = m.reseal(all[first:m.begin[j]], length)
 		}
-		i = j
-	}
-	return m.out, nil
+	})
+	return m.out, err
 }
 
-// smallNeighbours returns the end of the run of chunks from i on that overlap
-// none, are of one kind, and together are no more than a full chunk: i+1 when
-// there is nothing to join.
-func (m *merger) smallNeighbours(all []source, i int) int {
-	n, j := int(all[i].N), i+1
-	for j < len(all) && all[j].Kind() == all[i].Kind() && n+int(all[j].N) <= m.target &&
-		(j+1 == len(all) || all[j+1].MinT > all[j].MaxT) {
-		n += int(all[j].N)
-		j++
+// units groups chunks, sorted by their begin, into those that overlap: m.spans,
+// of which the i-th is all[m.begin[i]:m.begin[i+1]].
+func (m *merger) units(all []source) {
+	m.spans, m.begin = m.spans[:0], m.begin[:0]
+	for i := range all {
+		c, last := &all[i], len(m.spans)-1
+		if last >= 0 && c.MinT <= m.spans[last].MaxT {
+			m.spans[last].MaxT = max(m.spans[last].MaxT, c.MaxT)
+			m.spans[last].N += int(c.N)
+			continue
+		}
+		m.spans = append(m.spans, head.Span{MinT: c.MinT, MaxT: c.MaxT, N: int(c.N), Kind: c.Kind()})
+		m.begin = append(m.begin, i)
 	}
-	return j
+	m.begin = append(m.begin, len(all))
 }
 
-// reseal merges chunks by generation of their blocks and seals them again.
-func (m *merger) reseal(list []source) error {
+// reseal merges chunks by generation of their blocks and seals them again,
+// within ranges of length.
+func (m *merger) reseal(list []source, length int64) error {
 	byBlock := slices.Clone(list)
 	slices.SortStableFunc(byBlock, func(a, b source) int { return cmp.Compare(a.block, b.block) })
 	var layers []ooo.Layer
@@ -160,7 +158,7 @@ func (m *merger) reseal(list []source) error {
 	flush := func() {
 		if joined.Len() > 0 {
 			before := len(m.out)
-			m.out = m.seal.Seal(m.out, joined)
+			m.out = m.seal.SealWithin(m.out, joined, length)
 			m.sealed += len(m.out) - before
 		}
 	}

@@ -132,7 +132,7 @@ func (c *storageConfig) flags(cmd *kingpin.CmdClause) {
 		Default("2GiB").SetValue(notZero(&c.walMaxSize))
 	cmd.Flag("storage.chunk-encoding", "Encoding of float chunks: delta, or raw (uncompressed, the yardstick).").
 		Default("delta").EnumVar(&c.encoding, "delta", "raw")
-	cmd.Flag("storage.chunk-samples", "Samples that a chunk holds at most in steady scraping.").
+	cmd.Flag("storage.chunk-samples", "Samples that a chunk in memory holds at most in steady scraping; a chunk of a block has up to four times as many.").
 		Default("240").SetValue(notZero(&c.chunkSamples))
 	cmd.Flag("storage.exemplars", "Exemplars kept; 0 keeps none.").
 		Default("100000").UintVar(&c.exemplars)
