@@ -1,23 +1,28 @@
 package chunkenc_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/rwsink/rwsink/chunkenc"
 )
 
-// The benchmarks for benchstat: what one operation is, is one pass over a set.
+// The benchmarks for benchstat: what one operation is, is one pass over a set. Beside the
+// wall time stands the CPU time of a sample, which other load adds less to.
 
 func benchSet(b *testing.B, f func(b *testing.B, s *set)) {
-	for _, name := range []string{"jitter", "nab"} {
-		series := mustLoad(b, map[string]string{"jitter": "prom-jitter.rwd.gz", "nab": "nab-real.rwd.gz"}[name])
-		b.Run(name, func(b *testing.B) {
-			s := newSet(b, series)
+	sets := append(shapes(), shape{"jitter", mustLoad(b, "prom-jitter.rwd.gz")}, shape{"nab", mustLoad(b, "nab-real.rwd.gz")})
+	for _, shape := range sets {
+		b.Run(shape.name, func(b *testing.B) {
+			s := newSet(b, shape.series)
 			b.ReportAllocs()
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			start := cpuTime()
 			for b.Loop() {
 				f(b, s)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(s.n), "ns/sample")
+			b.ReportMetric(float64(cpuTime()-start)/float64(b.N)/float64(s.n), "cpu-ns/sample")
 		})
 	}
 }

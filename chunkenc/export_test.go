@@ -10,3 +10,6 @@ func ReadInts(dst []int64, data []byte, n int) ([]int64, error) {
 }
 
 var testReader intReader
+
+// XORRoom gives the capacity that AppendXOR needs to append n samples to head bytes.
+func XORRoom(head, n int) int { return head + 2 + xorSampleBytes*n + xorOver }

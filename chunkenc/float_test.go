@@ -1,7 +1,9 @@
 package chunkenc_test
 
 import (
+	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -168,7 +170,39 @@ func TestAppendXOR(t *testing.T) {
 	}
 }
 
-// checkXOR compares AppendXOR with Prometheus's appender byte by byte.
+// Second differences at the borders of their buckets and runs of values of every length
+// beside each other: what is written in threes must not show.
+func TestAppendXORBorders(t *testing.T) {
+	var dods []int64
+	for _, b := range []int64{0, 1, 1 << 13, 1 << 16, 1 << 19, 1 << 32, math.MinInt64} {
+		for d := int64(-2); d <= 2; d++ {
+			dods = append(dods, b+d, -b+d)
+		}
+	}
+	r := rand.New(rand.NewPCG(81, 82))
+	for n := range 3000 {
+		s := &chunkenc.Samples{}
+		often := 1 + r.IntN(40)
+		var at, delta int64
+		u := r.Uint64()
+		for range n % 257 {
+			if r.IntN(often) == 0 {
+				delta += dods[r.IntN(len(dods))]
+			} else {
+				delta += r.Int64N(3) - 1
+			}
+			at += delta
+			if r.IntN(1+n%23) == 0 {
+				u ^= r.Uint64() >> r.IntN(64) << r.IntN(64)
+			}
+			s.T, s.V = append(s.T, at), append(s.V, math.Float64frombits(u))
+		}
+		checkXOR(t, s)
+	}
+}
+
+// checkXOR compares AppendXOR with Prometheus's appender byte by byte. What lies behind
+// the room that it asks for stays as it was.
 func checkXOR(t *testing.T, s *chunkenc.Samples) {
 	t.Helper()
 	c := promenc.NewXORChunk()
@@ -179,7 +213,13 @@ func checkXOR(t *testing.T, s *chunkenc.Samples) {
 	for i := range s.T {
 		app.Append(0, s.T[i], s.V[i])
 	}
-	buf := chunkenc.AppendXOR([]byte("head"), s.T, s.V)
+	const behind = 0xa5a5a5a5a5a5a5a5
+	room := chunkenc.XORRoom(len("head"), s.Len())
+	memory := binary.LittleEndian.AppendUint64(make([]byte, room), behind)
+	buf := chunkenc.AppendXOR(append(memory[:0:room], "head"...), s.T, s.V)
+	if got := binary.LittleEndian.Uint64(memory[room:]); got != behind {
+		t.Fatalf("%d samples: wrote past %d bytes: %x", s.Len(), room, got)
+	}
 	if string(buf[:4]) != "head" || string(buf[4:]) != string(c.Bytes()) {
 		got, want := buf[4:], c.Bytes()
 		at := 0

@@ -23,7 +23,7 @@ import (
 //	go test ./chunkenc -run '^$' -bench '^BenchmarkTable$' -benchtime 1x
 //
 // CODEC_DATA names a directory with fuller .rwd.gz files. Times are CPU time of the
-// thread, medians over interleaved rounds; ratios are medians of the rounds' ratios, or,
+// thread, medians over many interleaved rounds; ratios are medians of the rounds' ratios, or,
 // where it says so, of the least pass of each: what a busy machine adds is not in that.
 func BenchmarkTable(b *testing.B) {
 	for range b.N {
@@ -51,8 +51,13 @@ func mustLoad(b *testing.B, name string) []*chunkenc.Samples {
 	return series
 }
 
-// rounds of one measurement; odd, so that the median is one of them.
-const rounds = 9
+// A measurement is many short rounds, of roundNs of each variant at least: what a
+// neighbour does to caches and clock meets both sides of a round's ratio, and the few
+// rounds in which it begins or ends are not the median one. Odd, so that there is one.
+const (
+	rounds  = 45
+	roundNs = 1.5e6
+)
 
 // timing is what race measured of one variant: ns of CPU time per unit, the median of
 // the rounds and the least pass, and the median of the rounds' ratios to variant 0.
@@ -71,7 +76,7 @@ func race(units int, variants ...func()) []timing {
 		for i, f := range variants {
 			f() // to warm the caches
 			var sum, passes float64
-			for ; passes < 50 && sum < 8e6; passes++ {
+			for ; passes < 50 && sum < roundNs; passes++ {
 				start := cpuTime()
 				f()
 				ns := float64(cpuTime() - start)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 )
 
 // The XOR chunk of Prometheus (its encoding number 1), after "Gorilla: A Fast,
@@ -20,8 +21,12 @@ import (
 // Value, as XOR with the one before: 0 when equal | 10 <window> bits in the
 // window of the last | 11 <5: leading zeros> <6: width, 64 as 0> <width>.
 
-// xorSampleBytes bounds what one sample adds: 68 bits of time, 77 of value.
-const xorSampleBytes = 19
+// xorSampleBytes bounds what one sample adds: 68 bits of time, 77 of value. xorOver is
+// how far past that the last store may reach.
+const (
+	xorSampleBytes = 19
+	xorOver        = 16
+)
 
 // AppendXOR appends to dst a Prometheus XOR chunk (encoding number 1) of the
 // float samples, byte-identical to what Prometheus's own appender writes.
@@ -34,167 +39,153 @@ func AppendXOR(dst []byte, t []int64, v []float64) []byte {
 	if len(t) == 0 {
 		return dst
 	}
-	dst = slices.Grow(dst, xorSampleBytes*len(t)+16)
+	dst = slices.Grow(dst, xorSampleBytes*len(t)+xorOver)
 	dst = binary.AppendVarint(dst, t[0])
 	dst = binary.BigEndian.AppendUint64(dst, math.Float64bits(v[0]))
 	if len(t) == 1 {
 		return dst
 	}
-	delta := uint64(t[1] - t[0])
-	dst = binary.AppendUvarint(dst, delta)
-	end := xorBits(dst[:cap(dst)], len(dst), t, v, delta)
-	return dst[:end]
+	dst = binary.AppendUvarint(dst, uint64(t[1]-t[0]))
+	last := len(dst) - 1
+	w := xorWriter{out: unsafe.Pointer(&dst[last]), at: 7, delta: uint64(t[1] - t[0]), prev: math.Float64bits(v[0])}
+	w.columns(t, unsafe.Slice((*uint64)(unsafe.Pointer(&v[0])), len(v)))
+	return dst[:last+int(w.at+7)>>3]
 }
 
-// xorBits writes the bit stream from the second value on to out[at:], which has
-// room for all of it and 8 bytes more, and returns the end. The used low bits of acc
-// wait to be written; what stands above them has been. What a sample adds is put in
-// one word where it fits, and whether a scrape is on time, which is as good as
-// random, is told by arithmetic and not by a branch.
-func xorBits(out []byte, at int, t []int64, v []float64, delta uint64) int {
-	var (
-		acc      uint64
-		used     uint
-		leading  = uint(64) // no window yet: nothing has as many leading zeros
-		trailing uint
-		prev     = math.Float64bits(v[0])
-	)
-	v = v[:len(t)]
-	word, n := uint64(0), uint(0) // bits of the sample; of the second, t stands before them
-	for i := 1; ; {
-		u := math.Float64bits(v[i])
-		x := u ^ prev
-		prev = u
-		if x == 0 {
-			word, n = word<<1, n+1
-		} else {
-			lead, trail := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
-			if int(lead-leading)|int(trail-trailing) >= 0 { // both as many at least
-				word, n = word<<2|0b10, n+2
-			} else {
-				leading, trailing = lead, trail
-				word, n = word<<13|0b11<<11|uint64(lead)<<6|uint64(64-lead-trail)&63, n+13
-			}
-			width := 64 - leading - trailing
-			x >>= trailing & 63
-			if n+width > wordMax {
-				at, acc, used = putWord(out, at, acc, used, word, n)
-				if word, n = x, width; n > wordMax {
-					at, acc, used = putWord(out, at, acc, used, x>>32, n-32)
-					word, n = x&(1<<32-1), 32
-				}
-			} else {
-				word, n = word<<(width&63)|x, n+width
-			}
-		}
-		at, acc, used = putWord(out, at, acc, used, word, n)
-		i++
-		if i+repeatsLeast <= len(t) && math.Float64bits(v[i]) == prev && math.Float64bits(v[i+repeatsLeast-1]) == prev {
-			var more int
-			more, delta, at, acc, used = xorRepeats(out, at, acc, used, t[i-1:], v[i:], prev, delta)
-			i += more
-		}
-		if i == len(t) {
-			break
-		}
-		d := uint64(t[i] - t[i-1])
-		dod := int64(d - delta)
-		delta = d
-		switch {
-		case uint64(dod+1<<13-1) < 1<<14:
-			changed := nonzero(uint64(dod))
-			word = (0b10<<14 | uint64(dod)&(1<<14-1)) & -changed
-			n = 1 + 15*uint(changed)
-		case uint64(dod+1<<16-1) < 1<<17:
-			word, n = 0b110<<17|uint64(dod)&(1<<17-1), 20
-		case uint64(dod+1<<19-1) < 1<<20:
-			word, n = 0b1110<<20|uint64(dod)&(1<<20-1), 24
-		default:
-			at, acc, used = putWord(out, at, acc, used, 0b1111<<32|uint64(dod)>>32, 36)
-			word, n = uint64(dod)&(1<<32-1), 32
-		}
+// xorWriter writes the bits from the second value on. Words are stored whole, full or not,
+// and without a check: out has room for all samples and xorOver bytes more.
+//
+// What varies like noise, whether a scrape is on time and when a word is full, is told by
+// arithmetic and not by branches. The stream begins within the byte that stands there last:
+// the second sample has no bits of time, and gets the 0 of a difference that repeats on
+// top of that byte's last bit.
+type xorWriter struct {
+	out unsafe.Pointer
+	at  uint // bits written; the others of the last byte are 0
+
+	delta   uint64 // between the last timestamps
+	prev    uint64 // bits of the last value
+	window  uint64 // the bits that need no new window, none at first
+	leading uint   // zeros before them
+	width   uint   // how many they are
+}
+
+// columns writes all samples but the first, given as timestamps and bits of values.
+func (w *xorWriter) columns(t []int64, v []uint64) {
+	for i := 1; i < len(t); {
+		i = w.repeats(t, v, i)
+		i = w.changes(t, v, i)
 	}
-	binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
-	return at + int(used+7)>>3
 }
 
-// repeatsLeast is how many repeats there should be to be worth a call of xorRepeats.
-const repeatsLeast = 3
-
-// xorRepeats writes the samples v[0], v[1], ... at t[1], t[2], ... in threes as long as
-// the value is prev and the second difference is short, and returns how many they were
-// and what xorBits goes on with. Three take 51 bits at most: they are stored without
-// asking, since when a word is full is as good as random too. Of the last three, those
-// that are no repeats any more are masked out.
-func xorRepeats(out []byte, at int, acc uint64, used uint, t []int64, v []float64, prev, delta uint64) (int, uint64, int, uint64, uint) {
-	binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
-	at += int(used >> 3)
-	used &= 7
-	last := t[0]
-	t = t[1:]
+// repeats writes the samples from i on in threes, as long as the value is the last one
+// and the second difference short, and returns where it ended. Three take 51 bits at most.
+func (w *xorWriter) repeats(t []int64, v []uint64, i int) int {
+	out, at, prev, delta := w.out, w.at, w.prev, w.delta
+	last := t[i-1]
+	t = t[i:]
+	v = v[i:]
 	v = v[:len(t)]
-	i := 0
-	for ; i+3 <= len(t); i += 3 {
-		a, b, c := t[i], t[i+1], t[i+2]
+	k := 0
+	for ; k < len(t)-2; k += 3 {
+		a, b, c := t[k], t[k+1], t[k+2]
 		d0, d1, d2 := uint64(a-last), uint64(b-a), uint64(c-b)
 		o0, o1, o2 := d0-delta, d1-d0, d2-d1
-		far := (o0+1<<13-1)>>14 | (o1+1<<13-1)>>14 | (o2+1<<13-1)>>14
-		differs := (math.Float64bits(v[i]) ^ prev) | (math.Float64bits(v[i+1]) ^ prev) | (math.Float64bits(v[i+2]) ^ prev)
-		if far|differs != 0 {
+		if (v[k]^prev)|(v[k+1]^prev)|(v[k+2]^prev)|((o0+shortBias)|(o1+shortBias)|(o2+shortBias))>>14 != 0 {
 			break
 		}
 		last, delta = c, d2
 		w0, n0 := repeatBits(o0)
 		w1, n1 := repeatBits(o1)
 		w2, n2 := repeatBits(o2)
-		n := n0 + n1 + n2
-		acc = acc<<(n&63) | w0<<((n1+n2)&63) | w1<<(n2&63) | w2
-		used += n
-		binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
-		at += int(used >> 3)
-		used &= 7
+		word := w0<<((n1+n2)&63) | w1<<(n2&63) | w2 // but for the last 0
+		p := unsafe.Add(out, at>>3)
+		n := at&7 + n0 + n1 + n2
+		binary.BigEndian.PutUint64((*[8]byte)(p)[:], uint64(*(*byte)(p))<<56|word<<((1-n)&63))
+		at = at&^7 + n
 	}
-	if i+2 > len(t) {
-		return i, delta, at, acc, used
-	}
-	// Of the next two, which fit unstored, those that are repeats.
-	d0, d1 := uint64(t[i]-last), uint64(t[i+1]-t[i])
-	o0, o1 := d0-delta, d1-d0
-	keep0 := nonzero(math.Float64bits(v[i])^prev|(o0+1<<13-1)>>14) - 1
-	keep1 := keep0 & (nonzero(math.Float64bits(v[i+1])^prev|(o1+1<<13-1)>>14) - 1)
-	w0, n0 := repeatBits(o0)
-	w1, n1 := repeatBits(o1)
-	n0 &= uint(keep0)
-	n1 &= uint(keep1)
-	delta ^= (delta ^ d0) & keep0
-	delta ^= (delta ^ d1) & keep1
-	acc = (acc<<(n0&63)|w0&keep0)<<(n1&63) | w1&keep1
-	return i - int(int64(keep0)) - int(int64(keep1)), delta, at, acc, used + n0 + n1
+	w.at, w.delta = at, delta
+	return i + k
 }
 
-// repeatBits gives the bits of a sample with a short second difference whose value
-// repeats: 2 or 17. n is a conditional move, and its bit of value 16 makes the mask.
-func repeatBits(dod uint64) (word uint64, n uint) {
-	n = 2
-	if dod != 0 {
-		n = 17
+// changes writes the samples from i on until three repeat, and returns where it ended.
+// Within three it does not ask whether one changes.
+func (w *xorWriter) changes(t []int64, v []uint64, i int) int {
+	out, at, prev, delta := w.out, w.at, w.prev, w.delta
+	window, leading, width := w.window, w.leading, w.width
+	last := t[i-1]
+	v = v[:len(t)]
+	for i < len(t) {
+		for end := min(i+3, len(t)); i < end; i++ {
+			d := uint64(t[i] - last)
+			last = t[i]
+			dod := d - delta
+			delta = d
+			word, n := shortBits(dod)
+			if (dod+shortBias)>>14 != 0 {
+				if word, n = longBits(dod); n == 0 {
+					at = xorWord(out, at, 0b1111<<60, 4, dod, 64)
+				}
+			}
+			u := v[i]
+			x := u ^ prev
+			prev = u
+			changed := uint64(int64(x|-x) >> 63)
+			value, size := 0b10<<62&changed, n+1-uint(changed)
+			if x&^window != 0 {
+				lead, trail := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
+				window = ^uint64(0) >> lead >> trail << trail
+				leading, width = lead, 64-lead-trail
+				value, size = 0b11<<62|uint64(lead)<<57|uint64(width)<<58>>7, n+13
+			}
+			at = xorWord(out, at, word|value>>(n&63), size, x<<(leading&63), width&uint(changed))
+		}
+		if i+3 <= len(t) && (v[i]^prev)|(v[i+1]^prev)|(v[i+2]^prev) == 0 {
+			break
+		}
 	}
-	return (0b10<<15 | dod&(1<<14-1)<<1) & -uint64(n>>4), n
+	w.at, w.prev, w.delta = at, prev, delta
+	w.window, w.leading, w.width = window, leading, width
+	return i
+}
+
+// xorWord writes the n bits of head, 1 to 37, and the width bits of x, and returns what at
+// is then. Both stand at the top of their words, whose other bits are 0.
+func xorWord(out unsafe.Pointer, at uint, head uint64, n uint, x uint64, width uint) uint {
+	o := (*[xorOver]byte)(unsafe.Add(out, at>>3))
+	used := at & 7
+	n += used
+	binary.BigEndian.PutUint64(o[:8], uint64(o[0])<<56|head>>used|x>>(n&63))
+	binary.BigEndian.PutUint64(o[8:], x<<(-n&63))
+	return at&^7 + n + width
+}
+
+// shortBias, added to a second difference of 14 bits, gives a number below 1<<14.
+const shortBias = 1<<13 - 1
+
+// shortBits gives the n bits of a second difference of at most 14 bits, at the top of word.
+func shortBits(dod uint64) (word uint64, n uint) {
+	changed := uint64(int64(dod|-dod) >> 63)
+	return (0b10<<62 | dod<<50>>2) & changed, 1 + 15&uint(changed)
+}
+
+// repeatBits gives the n bits of a sample with such a second difference whose value
+// repeats: those of shortBits, at the low end of word, and a 0 that is not in it.
+func repeatBits(dod uint64) (word uint64, n uint) {
+	changed := uint64(int64(dod|-dod) >> 63)
+	return (0b10<<14 | dod&(1<<14-1)) & changed, 2 + 15&uint(changed)
+}
+
+// longBits is shortBits of the longer ones; n is 0 where word does not hold them.
+func longBits(dod uint64) (word uint64, n uint) {
+	switch dodClass(int64(dod)) {
+	case 2:
+		return 0b110<<61 | dod<<47>>3, 20
+	case 3:
+		return 0b1110<<60 | dod<<44>>4, 24
+	}
+	return 0, 0
 }
 
 // nonzero gives 1 unless x is 0.
 func nonzero(x uint64) uint64 { return (x | -x) >> 63 }
-
-// wordMax is the most bits that putWord takes: up to 7 may wait already.
-const wordMax = 57
-
-// putWord appends the n low bits of u, at most wordMax, whose other bits are 0, to
-// the bits that wait in acc; the whole bytes among those are written if need be.
-func putWord(out []byte, at int, acc uint64, used uint, u uint64, n uint) (int, uint64, uint) {
-	if used+n > 64 {
-		binary.BigEndian.PutUint64(out[at:], acc<<((64-used)&63))
-		at += int(used >> 3)
-		used &= 7
-	}
-	return at, acc<<(n&63) | u, used + n
-}
