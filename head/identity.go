@@ -119,7 +119,7 @@ func (id *identity) remember(k Key, s *Series) {
 // resolve finds or creates the series of the labels and remembers k; a nil
 // series without an error is one that relabelling drops.
 func (id *identity) resolve(k Key, wire []Label) (*Series, error) {
-	ls, err := id.canonical(wire)
+	ls, err := Canonical(wire, id.limits)
 	if err != nil {
 		return nil, err
 	}
@@ -216,15 +216,16 @@ func (id *identity) hash(ls labels.Labels) uint64 {
 	return xxh3.HashSeed(ls.Bytes(buf[:0]), id.seed) & id.hashMask
 }
 
-// canonical checks wire labels and returns them sorted, without empty values.
-func (id *identity) canonical(wire []Label) (labels.Labels, error) {
+// Canonical checks labels and returns them sorted, without empty values. The
+// error is a *Refusal. Limits must have their defaults filled in.
+func Canonical(wire []Label, limits Limits) (labels.Labels, error) {
 	refuse := func(reason, format string, args ...any) (labels.Labels, error) {
 		return labels.EmptyLabels(), &Refusal{
 			Reason: reason, Detail: fmt.Sprintf(format, args...), Series: FormatLabels(wire),
 		}
 	}
-	if len(wire) > id.limits.Labels {
-		return refuse(ReasonLabelLimit, "%d labels, the limit is %d", len(wire), id.limits.Labels)
+	if len(wire) > limits.Labels {
+		return refuse(ReasonLabelLimit, "%d labels, the limit is %d", len(wire), limits.Labels)
 	}
 	sorted := slices.SortedFunc(slices.Values(wire), func(a, b Label) int { return bytes.Compare(a.Name, b.Name) })
 	size, named := 0, false
@@ -240,8 +241,8 @@ func (id *identity) canonical(wire []Label) (labels.Labels, error) {
 			return refuse(ReasonLabelUTF8, "the value of label %q is not valid UTF-8", clip(l.Name))
 		case i > 0 && bytes.Equal(l.Name, sorted[i-1].Name):
 			return refuse(ReasonDuplicateLabel, "label name %q is given twice", clip(l.Name))
-		case size > id.limits.LabelBytes:
-			return refuse(ReasonLabelLimit, "more than %d bytes of labels", id.limits.LabelBytes)
+		case size > limits.LabelBytes:
+			return refuse(ReasonLabelLimit, "more than %d bytes of labels", limits.LabelBytes)
 		}
 		if len(l.Value) > 0 {
 			named = named || string(l.Name) == labels.MetricName

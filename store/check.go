@@ -215,11 +215,12 @@ func (c *checker) checkBlocks(ctx context.Context) error {
 	return nil
 }
 
-// checkGenerations checks that of any two blocks for one instant it is known which came later.
+// checkGenerations checks that of any two blocks for one instant it is known which
+// came later, unless both were filled in: those never disagree.
 func (c *checker) checkGenerations(list []checkedBlock) {
 	for i, a := range list {
 		for _, b := range list[i+1:] {
-			if a.Info.Generation == b.Info.Generation && a.MinT <= b.MaxT && b.MinT <= a.MaxT {
+			if a.Info.Generation.Class != block.ClassFilled && a.Info.Generation == b.Info.Generation && a.MinT <= b.MaxT && b.MinT <= a.MaxT {
 				c.damage(b.dir, "overlaps %s and has the same generation, class %d, LSN %d",
 					filepath.Base(a.dir), b.Info.Generation.Class, b.Info.Generation.LSN)
 			}

@@ -94,7 +94,10 @@ func (s *Store) headBetween(group []*block.Block) bool {
 	lo, hi, newest := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
 	for _, b := range group {
 		minT, maxT := b.Range()
-		lo, hi, newest = min(lo, minT), max(hi, maxT), max(newest, b.Info().Generation.LSN)
+		lo, hi = min(lo, minT), max(hi, maxT)
+		if g := b.Info().Generation; g.Class != block.ClassFilled { // what was filled in ranks below the head anyway
+			newest = max(newest, g.LSN)
+		}
 	}
 	return slices.ContainsFunc(s.head.Containers(), func(c head.ContainerInfo) bool {
 		return c.Lo <= hi && c.Hi >= lo && uint64(c.First) <= newest

@@ -21,7 +21,8 @@
 //     but for later samples, which it may show.
 //
 // Check verifies a directory that no process uses, and changes nothing in it.
-// Export writes what is in one as blocks of Prometheus.
+// View.Export writes one of Prometheus's blocks, Fill adds samples from elsewhere in
+// blocks that rank below all that was written; OpenOffline opens a directory for either.
 //
 // Ownership: a Store is opened, replayed and closed by one goroutine; Ready, Head
 // and View serve any. A Reader serves one goroutine.

@@ -333,6 +333,13 @@ func (l *Log) Segments() []Segment {
 	return out
 }
 
+// Last returns the LSN of the last frame committed, once replayed.
+func (l *Log) Last() LSN {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next - 1
+}
+
 // Size returns the bytes of all segments. What was set aside is not counted.
 func (l *Log) Size() int64 {
 	l.mu.Lock()

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -116,11 +118,14 @@ func TestExport(t *testing.T) {
 	if code := p.waitEnd(); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, p.text())
 	}
+	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the output was made although the directory is in use: %v", err)
+	}
 	at := instant(now)
 	got, err := output("export", "--storage.path="+dir, "--log.level=error", "--match={__name__=\"m\"}", "--to="+at.String(),
 		fmt.Sprintf("--from=%.3f", float64(now-1000)/1000), out)
-	if err != nil || !strings.HasPrefix(got, "1 blocks, 1 chunks, 2 samples") &&
-		!strings.HasPrefix(got, "2 blocks, 2 chunks, 2 samples") { // over the end of two hours
+	if err != nil || !strings.HasPrefix(got, "2 samples in 1 blocks") &&
+		!strings.HasPrefix(got, "2 samples in 2 blocks") { // over the end of two hours
 		t.Errorf("%v\n%s", err, got)
 	}
 	for arg, want := range map[string]string{"--from=soon": "--from", "--match=m{": "--match", "--block-duration=-1h": "--block-duration"} {

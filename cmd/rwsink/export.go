@@ -4,47 +4,53 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
-	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/store"
+	"github.com/rwsink/rwsink/transfer"
 )
 
 // exportConfig is what the flags of export say.
 type exportConfig struct {
 	path, output  string
+	format        string
 	from, to      instant
 	selectors     []string
 	blockDuration model.Duration
+	progress      string
 }
 
 // exportFlags defines the flags of export.
 func exportFlags(cmd *kingpin.CmdClause) *exportConfig {
 	c := &exportConfig{from: math.MinInt64, to: math.MaxInt64}
 	cmd.Flag("storage.path", "Data directory, which no process uses.").Default("data").StringVar(&c.path)
+	cmd.Flag("format", "Form of the output: blocks of Prometheus in a directory, or json, lines in a file.").
+		Default(string(transfer.Blocks)).EnumVar(&c.format, string(transfer.Blocks), string(transfer.JSON))
 	cmd.Flag("from", "First time, as RFC 3339 or in Unix seconds; without it, as far back as there is something.").SetValue(&c.from)
 	cmd.Flag("to", "Last time, included.").SetValue(&c.to)
 	cmd.Flag("match", "Selector of series, as in PromQL. Repeatable; without it, every series.").StringsVar(&c.selectors)
-	cmd.Flag("block-duration", "Time range of one block.").Default("2h").SetValue(notZero(&c.blockDuration))
-	cmd.Arg("output", "Directory of the blocks; made when it is not there, and otherwise empty.").Required().StringVar(&c.output)
+	cmd.Flag("block-duration", "Time range of one block, and of one step of either format.").Default("2h").SetValue(notZero(&c.blockDuration))
+	progressFlag(cmd, &c.progress)
+	cmd.Arg("output", "Directory of the blocks, or file of the lines (- for standard output). Not there yet, empty, or of an earlier run of the same export, which goes on.").
+		Required().StringVar(&c.output)
 	nameErrors(cmd)
 	return c
 }
 
-// export writes blocks of Prometheus and says what it wrote. A signal ends it;
-// the blocks that are whole stay.
-func export(w io.Writer, c *exportConfig, logger *slog.Logger) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+// export writes what a directory holds and says how much that is. A signal ends
+// it; the ranges that are whole stay, and a repetition goes on behind them.
+func export(stdout, stderr io.Writer, c *exportConfig, log promslog.Config) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var matchers [][]*labels.Matcher
 	for _, s := range c.selectors {
@@ -54,36 +60,27 @@ func export(w io.Writer, c *exportConfig, logger *slog.Logger) error {
 		}
 		matchers = append(matchers, ms)
 	}
-	out, err := store.Export(ctx, store.ExportOptions{
-		Path: c.path, Output: c.output, From: int64(c.from), To: int64(c.to), Matchers: matchers,
-		BlockDuration: time.Duration(c.blockDuration), Logger: logger,
+	progress := newProgress(c.progress, stderr)
+	log.Writer = progress.Aside(stderr)
+	out, err := transfer.Export(ctx, transfer.ExportOptions{
+		Store:  store.Options{Path: c.path, Logger: promslog.New(&log), Head: head.Options{Accept: head.Accept{Now: time.Now}}},
+		Output: c.output, Stdout: stdout, Format: transfer.Format(c.format),
+		Range: time.Duration(c.blockDuration), From: int64(c.from), To: int64(c.to), Matchers: matchers, Progress: progress,
 	})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%d blocks, %d chunks, %d samples in %s\n", out.Blocks, out.Chunks, out.Samples, c.output)
+	what := "blocks"
+	if c.format == string(transfer.JSON) {
+		what = "ranges"
+	}
+	summary := fmt.Sprintf("%d samples in %d %s in %s", out.Samples, out.Ranges, what, c.output)
+	if out.Kept > 0 {
+		summary += fmt.Sprintf(" (%d of them were finished before)", out.Kept)
+	}
+	if c.output == transfer.Stdout {
+		stdout = log.Writer
+	}
+	_, err = fmt.Fprintln(stdout, summary)
 	return err
-}
-
-// instant is a time in Unix milliseconds.
-type instant int64
-
-func (i *instant) Set(s string) error {
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(seconds) < math.MaxInt64/1000 {
-		*i = instant(math.Round(seconds * 1000))
-		return nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return fmt.Errorf("%q is neither a time such as 2006-01-02T15:04:05Z nor a number of seconds", s)
-	}
-	*i = instant(t.UnixMilli())
-	return nil
-}
-
-func (i *instant) String() string {
-	if *i == math.MinInt64 || *i == math.MaxInt64 {
-		return ""
-	}
-	return time.UnixMilli(int64(*i)).UTC().Format(time.RFC3339Nano)
 }

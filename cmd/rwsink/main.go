@@ -36,8 +36,11 @@ func run(args []string, stdout, stderr io.Writer) error {
 	checkCmd := app.Command("check", "Verify a data directory that no process uses: every checksum, order and reference. Status 1 when there is a fault.")
 	checkDir := checkCmd.Arg("dir", "The data directory.").Required().ExistingDir()
 
-	exportCmd := app.Command("export", "Write what a data directory that no process uses holds as blocks of Prometheus.")
+	exportCmd := app.Command("export", "Write what a data directory that no process uses holds as blocks of Prometheus or JSON lines.")
 	exportCfg := exportFlags(exportCmd)
+
+	importCmd := app.Command("import", "Fill samples from blocks of Prometheus, OpenMetrics text or JSON lines into a data directory that no process uses. Status 1 when some were refused.")
+	importCfg := importFlags(importCmd)
 
 	probeCmd := app.Command("probe", "Ask a running rwsink whether it is ready: the health check of an image that holds nothing else.")
 	probeURL := probeCmd.Arg("url", "What to get.").Default("http://127.0.0.1:9201/-/ready").String()
@@ -56,7 +59,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case checkCmd.FullCommand():
 		return check(stdout, *checkDir)
 	case exportCmd.FullCommand():
-		return export(stdout, exportCfg, promslog.New(&log))
+		return export(stdout, stderr, exportCfg, log)
+	case importCmd.FullCommand():
+		return importInto(stdout, stderr, importCfg, log)
 	case probeCmd.FullCommand():
 		return probe(stdout, *probeURL)
 	case versionCmd.FullCommand():

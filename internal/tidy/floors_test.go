@@ -18,10 +18,11 @@ const beside = 9
 
 // floors says which package may import which.
 var floors = map[string]row{
-	"cmd/rwsink": {4, []string{"chunkenc", "head", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "wal"}},
+	"cmd/rwsink": {4, []string{"chunkenc", "head", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "transfer", "wal"}},
 
 	"receiver": {3, []string{"head", "internal/metrics"}},
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},
+	"transfer": {3, []string{"chunkenc", "head", "internal/vfs", "ooo", "store", "store/block"}},
 
 	"store":       {2, []string{"chunkenc", "head", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
 	"store/block": {0, []string{"chunkenc", "internal/vfs"}},

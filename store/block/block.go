@@ -75,7 +75,7 @@ func (b *Block) Info() Info { return b.info }
 // Rank is the LSN by which the block stands among layers of one time; what was
 // filled in ranks below all that was written.
 func (b *Block) Rank() uint64 {
-	if b.info.Generation.Class == 0 {
+	if b.info.Generation.Class == ClassFilled {
 		return 0
 	}
 	return b.info.Generation.LSN

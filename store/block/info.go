@@ -32,6 +32,9 @@ const (
 	infoVersion = 1
 )
 
+// ClassFilled is the class of what import and healing filled in.
+const ClassFilled = 0
+
 // Generation ranks sources of one timestamp: the higher class, then the higher
 // LSN, came later.
 type Generation struct {

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/store/block"
+)
+
+// OpenOffline opens a directory that no process serves, to move samples in or
+// out: the log is read as a start does, with its repairs, but nothing flushes,
+// merges or removes. Close the store.
+func OpenOffline(ctx context.Context, o Options) (*Store, error) {
+	s, err := Open(o)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w: stop the rwsink that serves it, or take a copy", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.head.Replay(ctx, s.coverage().find); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Exists returns nil when path is a data directory, or what is missing of one.
+func Exists(path string) error {
+	if _, err := os.Stat(filepath.Join(path, versionName)); err != nil {
+		return fmt.Errorf("%s is no data directory of rwsink: %w", path, err)
+	}
+	return nil
+}
+
+// AlignedRanges returns the begins of the aligned ranges of that length, in
+// milliseconds, that blocks or containers reach into within [from, to], ascending.
+func (s *Store) AlignedRanges(from, to, length int64) (begins []int64) {
+	add := func(lo, hi int64) {
+		lo, hi = max(lo, from), min(hi, to)
+		for begin := floor(lo, length); lo <= hi && begin <= hi; begin += length {
+			begins = append(begins, begin)
+			if begin > math.MaxInt64-length {
+				return
+			}
+		}
+	}
+	for _, b := range *s.blocks.Load() {
+		add(b.Range())
+	}
+	for _, c := range s.head.Containers() {
+		add(c.Lo, c.Hi)
+	}
+	slices.Sort(begins)
+	return slices.Compact(begins)
+}
+
+// Stamp returns a text that changes with whatever reads of [lo, hi] answer:
+// which blocks reach into it, what was deleted from them, and, where the head
+// does, the last frame of the log.
+func (s *Store) Stamp(lo, hi int64) (string, error) {
+	h := fnv.New128a()
+	blocks := slices.Clone(*s.blocks.Load())
+	slices.SortFunc(blocks, func(a, b *block.Block) int { return cmp.Compare(a.Name(), b.Name()) })
+	for _, b := range blocks {
+		if minT, maxT := b.Range(); minT > hi || maxT < lo {
+			continue
+		}
+		io.WriteString(h, b.Name())
+		deleted, err := os.ReadFile(filepath.Join(b.Dir(), "tombstones"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+		h.Write(deleted)
+	}
+	inHead := func(c head.ContainerInfo) bool { return c.Lo <= hi && c.Hi >= lo }
+	if slices.ContainsFunc(s.head.Containers(), inHead) {
+		fmt.Fprint(h, s.wal.Last())
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
+
+// SelectAny returns the series that match all matchers of any of the lists, as
+// Select does, each once. No lists: every series.
+func (v *View) SelectAny(ctx context.Context, mint, maxt int64, lists [][]*labels.Matcher) (all []Series, err error) {
+	if len(lists) == 0 {
+		lists = [][]*labels.Matcher{{everything}}
+	}
+	for _, ms := range lists {
+		found, err := v.Select(ctx, mint, maxt, ms...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	if len(lists) == 1 {
+		return all, nil
+	}
+	slices.SortStableFunc(all, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
+	return slices.CompactFunc(all, func(a, b Series) bool { return labels.Equal(a.Labels, b.Labels) }), nil
+}
+
+// everything matches every series.
+var everything = labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*")

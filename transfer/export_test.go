@@ -1,0 +1,189 @@
+package transfer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb"
+	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/transfer"
+)
+
+// readStandard reads blocks with Prometheus's library, which must find no two
+// that overlap and no chunk of more than 120 samples.
+func readStandard(t *testing.T, dir string) (out []string, metas []tsdb.BlockMeta) {
+	t.Helper()
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !name.IsDir() {
+			continue
+		}
+		b, err := tsdb.OpenBlock(promslog.NewNopLogger(), filepath.Join(dir, name.Name()), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		metas = append(metas, b.Meta())
+		q, err := tsdb.NewBlockQuerier(b, math.MinInt64, math.MaxInt64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m"))
+		for set.Next() {
+			out = appendStandard(out, set.At().Labels().Get("i"), set.At().Iterator(nil))
+		}
+		cq, err := tsdb.NewBlockChunkQuerier(b, math.MinInt64, math.MaxInt64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := cq.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m"))
+		for all.Next() {
+			for it := all.At().Iterator(nil); it.Next(); {
+				if n := it.At().Chunk.NumSamples(); n > 120 {
+					t.Errorf("a chunk of %d samples", n)
+				}
+			}
+		}
+		if err := errors.Join(set.Err(), all.Err(), q.Close(), cq.Close(), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(metas, func(a, b tsdb.BlockMeta) int { return int(a.MinTime - b.MinTime) })
+	if o := tsdb.OverlappingBlocks(metas); len(o) > 0 {
+		t.Errorf("blocks overlap: %v", o)
+	}
+	return out, metas
+}
+
+func appendStandard(out []string, name string, it promenc.Iterator) []string {
+	for {
+		run := chunkenc.Samples{}
+		kind := it.Next()
+		switch kind {
+		case promenc.ValNone:
+			return out
+		case promenc.ValFloat:
+			ts, v := it.At()
+			run.T, run.V = []int64{ts}, []float64{v}
+		case promenc.ValHistogram:
+			ts, h := it.AtHistogram(nil)
+			run = chunkenc.Samples{Kind: chunkenc.KindHistogram, T: []int64{ts}, H: []*histogram.Histogram{h}}
+		default:
+			ts, fh := it.AtFloatHistogram(nil)
+			run = chunkenc.Samples{Kind: chunkenc.KindFloatHistogram, T: []int64{ts}, FH: []*histogram.FloatHistogram{fh}}
+		}
+		out = append(out, fmt.Sprintf("%s %d %d %s", name, run.T[0], it.AtST(), valueText(&run, 0)))
+	}
+}
+
+// timeOf returns the timestamp of "i t st value".
+func timeOf(s string) (ts int64) {
+	var i string
+	_, _ = fmt.Sscan(s, &i, &ts)
+	return ts
+}
+
+// standardText is "i t st value" as blocks of Prometheus can hold it: without a
+// start timestamp.
+func standardText(s string) string {
+	f := strings.SplitN(s, " ", 4)
+	return strings.Join([]string{f[0], f[1], "0", f[3]}, " ")
+}
+
+func export(t *testing.T, o transfer.ExportOptions) transfer.Exported {
+	t.Helper()
+	out, err := transfer.Export(context.Background(), o)
+	must(t, err)
+	return out
+}
+
+// TestExportIsReadByPrometheus exports everything, and a part by range and
+// matchers, and reads the same.
+func TestExportIsReadByPrometheus(t *testing.T) {
+	dir, newest, want := randomDir(t, true)
+	from, to := newest-30*3600*1000, newest-3600*1000
+	for _, tc := range []struct {
+		name string
+		o    transfer.ExportOptions
+		keep func(string) bool
+	}{
+		{"everything", transfer.ExportOptions{From: math.MinInt64, To: math.MaxInt64}, func(string) bool { return true }},
+		{"in long blocks", transfer.ExportOptions{From: math.MinInt64, To: math.MaxInt64, Range: 36 * time.Hour}, func(string) bool { return true }},
+		{"a range and two selectors", transfer.ExportOptions{From: from, To: to, Matchers: [][]*labels.Matcher{
+			{labels.MustNewMatcher(labels.MatchRegexp, "i", "[14]")},
+			{labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m"), labels.MustNewMatcher(labels.MatchRegexp, "i", "[46]")},
+		}}, func(s string) bool {
+			return strings.ContainsRune("146", rune(s[0])) && timeOf(s) >= from && timeOf(s) <= to
+		}},
+		{"nothing", transfer.ExportOptions{From: 0, To: 1}, func(string) bool { return false }},
+	} {
+		tc.o.Store, tc.o.Output, tc.o.Format = options(dir), filepath.Join(t.TempDir(), "out"), transfer.Blocks
+		out := export(t, tc.o)
+		got, metas := readStandard(t, tc.o.Output)
+		var part []string
+		for _, s := range want {
+			if tc.keep(s) {
+				part = append(part, standardText(s))
+			}
+		}
+		if out.Samples != uint64(len(part)) || out.Ranges != len(metas) || tc.name != "nothing" && out.Ranges < 2 {
+			t.Errorf("%s: %+v, want %d samples", tc.name, out, len(part))
+		}
+		slices.Sort(got)
+		slices.Sort(part)
+		same(t, tc.name, got, part)
+		if again := export(t, tc.o); again.Kept != out.Ranges || again.Samples != out.Samples {
+			t.Errorf("%s, again: %+v, want all of %+v kept", tc.name, again, out)
+		}
+	}
+	same(t, "the directory after the exports", readDir(t, dir), want)
+}
+
+func TestExportRefuses(t *testing.T) {
+	dir, _, _ := randomDir(t, false)
+	full := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(full, "x"), []byte("x"), 0o600))
+	for want, o := range map[string]transfer.ExportOptions{
+		"is not empty":      {Store: options(dir), Output: full},
+		"it has 1 bytes":    {Store: options(dir), Output: filepath.Join(full, "x"), Format: transfer.JSON},
+		"no data directory": {Store: options(full), Output: t.TempDir()},
+		"from 2 to 1":       {Store: options(dir), Output: t.TempDir(), From: 2, To: 1},
+		`format "x"`:        {Store: options(dir), Output: t.TempDir(), Format: "x"},
+	} {
+		if o.Format == "" {
+			o.Format = transfer.Blocks
+		}
+		if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	out := filepath.Join(t.TempDir(), "out")
+	o := transfer.ExportOptions{Store: options(dir), Output: out, Format: transfer.Blocks, From: math.MinInt64, To: math.MaxInt64}
+	if _, err := transfer.Export(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("an export that is ended: %v", err)
+	}
+	// Another export into the output of one is refused by name.
+	o.Output = t.TempDir()
+	export(t, o)
+	o.To--
+	if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), "of another export") {
+		t.Errorf("another export into the same directory: %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package transfer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/rwsink/rwsink/internal/vfs"
+)
+
+// A ledger stands beside the output of an export and says which ranges are
+// finished: lines of JSON, the first about the export as a whole, then one when a
+// range begins and one when its output is durable. So an export that was broken
+// off goes on where it was, and a repeated one writes again only what has changed
+// in the directory since.
+
+// ledgerName is the ledger's name inside a directory of blocks; beside a file it
+// stands behind the file's name and a dot.
+const ledgerName = "rwsink-export.json"
+
+const (
+	ledgerMagic   = "rwsink-export"
+	ledgerVersion = 1
+)
+
+// ledgerHead is the first line: what was asked for.
+type ledgerHead struct {
+	Magic    string   `json:"magic"`
+	Version  int      `json:"version"`
+	Format   Format   `json:"format"`
+	From     int64    `json:"from"`
+	To       int64    `json:"to"`
+	Matchers []string `json:"matchers"`
+	RangeMs  int64    `json:"rangeMs"`
+}
+
+// ledgerEntry is what is known of a range.
+type ledgerEntry struct {
+	Begin   int64  `json:"begin"`
+	Done    bool   `json:"done"`
+	Stamp   string `json:"stamp,omitempty"` // store.Stamp before it was read
+	Block   string `json:"block,omitempty"` // its name; none when there was nothing
+	Samples uint64 `json:"samples,omitempty"`
+	Start   int64  `json:"start,omitempty"` // in the file, in bytes
+	End     int64  `json:"end,omitempty"`
+}
+
+// ledger is an open ledger.
+type ledger struct {
+	file    *os.File
+	entries map[int64]ledgerEntry // by begin, the last of each
+}
+
+// openLedger opens the ledger, or begins one when there is none, which is only
+// right where there is no output yet. One of another export is an error.
+func openLedger(path string, head ledgerHead) (l *ledger, err error) {
+	head.Magic, head.Version = ledgerMagic, ledgerVersion
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	l = &ledger{file: f, entries: map[int64]ledgerEntry{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	whole := bytes.LastIndexByte(data, '\n') + 1 // a line that was broken off says nothing
+	if err := f.Truncate(int64(whole)); err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(int64(whole), io.SeekStart); err != nil {
+		return nil, err
+	}
+	if whole == 0 {
+		if err := l.append(head); err != nil {
+			return nil, err
+		}
+		return l, vfs.OS{}.SyncDir(filepath.Dir(path))
+	}
+	return l, l.read(path, data[:whole], head)
+}
+
+func (l *ledger) read(path string, data []byte, want ledgerHead) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var got ledgerHead
+	if err := dec.Decode(&got); err != nil || got.Magic != ledgerMagic {
+		return fmt.Errorf("%s: not the ledger of an export: %w", path, errors.Join(err, errors.New("no magic")))
+	}
+	if got.Version > ledgerVersion {
+		return fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got.Version, ledgerVersion)
+	}
+	if !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("%s: the output is of another export: got %+v, want %+v", path, got, want)
+	}
+	for dec.More() {
+		var e ledgerEntry
+		if err := dec.Decode(&e); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		l.entries[e.Begin] = e
+	}
+	return nil
+}
+
+// note writes an entry, durably.
+func (l *ledger) note(e ledgerEntry) error {
+	l.entries[e.Begin] = e
+	return l.append(e)
+}
+
+func (l *ledger) append(line any) error {
+	text, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	if _, err := l.file.Write(append(text, '\n')); err != nil {
+		return fmt.Errorf("%s: %w", l.file.Name(), err)
+	}
+	return l.file.Sync()
+}
+
+func (l *ledger) close() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}
