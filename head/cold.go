@@ -1,6 +1,7 @@
 package head
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/histogram"
@@ -15,7 +16,7 @@ import (
 // ranges it is spread over.
 //
 // A series' rows are a chain from its newest row back. A read walks the chain
-// of one series and sorts what it finds; a flush does so for every series.
+// of one series and sorts what it finds; a flush groups all rows by series first.
 // Rows stand in pages that never move, but for the first, which grows: a range
 // with few samples must not take a page.
 type coldRun struct {
@@ -77,15 +78,64 @@ func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint3
 		at = row.prev
 	}
 	for i := len(stack) - 1; i >= 0; i-- {
-		row := r.row(stack[i])
-		x := sample{t: row.t, v: row.v}
-		if row.extra != 0 {
-			e := &r.extra[row.extra-1]
-			x.st, x.h, x.fh = e.st, e.h, e.fh
-		}
-		x.addTo(dst)
+		r.addRow(dst, stack[i])
 	}
 	return stack
+}
+
+// coldOrder is the rows of a run grouped by series: those of the k-th one are
+// rows[ends[k-1]:ends[k]], in order of arrival, each plus 1.
+type coldOrder struct {
+	rows, ends []uint32
+	of         []uint32 // scratch: which series a row is of
+}
+
+// order groups the rows of all series, which are list, in two passes over the
+// pages: chains, walked one after another, would wait for memory at every row.
+func (r *coldRun) order(o *coldOrder, list []*Series) {
+	n := int(r.rows) + 1
+	o.rows, o.of = slices.Grow(o.rows[:0], n)[:n], slices.Grow(o.of[:0], n)[:n]
+	o.ends = slices.Grow(o.ends[:0], len(list)+1)[:len(list)+1]
+	clear(o.ends)
+	for k, s := range list {
+		o.of[r.last[s]] = uint32(k)
+	}
+	for at := r.rows; at > 0; at-- { // a row comes before the one that is linked to it
+		k := o.of[at]
+		o.ends[k+1]++
+		o.of[r.row(at).prev] = k // of the 0th for the series' first row
+	}
+	for k := range list {
+		o.ends[k+1] += o.ends[k]
+	}
+	for at := uint32(1); at <= r.rows; at++ {
+		k := o.of[at]
+		o.rows[o.ends[k]] = at
+		o.ends[k]++
+	}
+}
+
+// copyOrdered appends to dst the samples of the k-th series.
+func (r *coldRun) copyOrdered(dst *ooo.Buffer, o *coldOrder, k int) {
+	from := uint32(0)
+	if k > 0 {
+		from = o.ends[k-1]
+	}
+	for _, at := range o.rows[from:o.ends[k]] {
+		r.addRow(dst, at)
+	}
+}
+
+// addRow appends a row to dst.
+func (r *coldRun) addRow(dst *ooo.Buffer, at uint32) {
+	row := r.row(at)
+	if row.extra == 0 {
+		dst.Float(row.t, 0, row.v)
+		return
+	}
+	e := &r.extra[row.extra-1]
+	x := sample{t: row.t, st: e.st, v: row.v, h: e.h, fh: e.fh}
+	x.addTo(dst)
 }
 
 // count returns how many samples of s the run holds.

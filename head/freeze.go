@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
-	"github.com/rwsink/rwsink/ooo"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -156,13 +155,16 @@ func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.C
 	f.c.each(func(s *Series) { list = append(list, s) })
 	slices.SortFunc(list, func(a, b *Series) int { return labels.Compare(a.labels, b.labels) })
 	fin := &finisher{applier: newApplier(f.head.options), seal: NewSealer(f.head.options)}
-	for _, s := range list {
+	if f.c.cold != nil {
+		f.c.cold.order(&fin.order, list)
+	}
+	for k, s := range list {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		var chunks []chunkenc.Chunk
 		if f.c.cold != nil {
-			chunks = fin.chainOf(f.c, s)
+			chunks = fin.coldRows(f.c, k)
 		} else {
 			chunks = fin.part(f.c, f.c.parts[s])
 		}
@@ -180,7 +182,7 @@ type finisher struct {
 	applier *applier
 	seal    *Sealer
 	out     []chunkenc.Chunk
-	chain   []uint32
+	order   coldOrder
 }
 
 // part returns the chunks of a part with its tail and late samples merged in.
@@ -211,11 +213,11 @@ func (f *finisher) part(c *Container, p *part) []chunkenc.Chunk {
 	return f.sealAll(list)
 }
 
-// chainOf returns the chunks of what a cold run holds of s.
-func (f *finisher) chainOf(c *Container, s *Series) []chunkenc.Chunk {
+// coldRows returns the chunks of the k-th series of a cold run whose rows are in f.order.
+func (f *finisher) coldRows(c *Container, k int) []chunkenc.Chunk {
 	a := f.applier
-	a.late = ooo.Buffer{}
-	f.chain = c.cold.copyTo(&a.late, s, c.lo, c.hi, f.chain)
+	a.late.Reset()
+	c.cold.copyOrdered(&a.late, &f.order, k)
 	f.out = f.out[:0]
 	return f.sealAll(a.merge(nil, &a.late))
 }

@@ -6,13 +6,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -246,95 +244,6 @@ func report(b *testing.B, s *store.Store, samples int) {
 	b.ReportMetric(float64(index)/n, "index-B/sample")
 	b.ReportMetric(n/float64(entries), "samples/chunk")
 	b.ReportMetric(float64(columns), "columns")
-}
-
-// BenchmarkBackfill writes 200 series of a few days, 15 s apart, in order and in
-// random order of time, with the maintenance running, to the end of the merges.
-func BenchmarkBackfill(b *testing.B) {
-	const series, step = 200, 15_000
-	days := int64(3)
-	x := &set{}
-	for i := range series {
-		x.labels = append(x.labels, labels.FromStrings(labels.MetricName, "m", "i", fmt.Sprint(i)))
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	at := make([]float64, series)
-	for t := int64(0); t < days*24*3600*1000; t += step {
-		jitter := rng.Int64N(20)
-		for i := range series {
-			at[i] += float64(rng.IntN(50))
-			x.points = append(x.points, point{t + jitter, at[i], int32(i)})
-		}
-	}
-	random := &set{labels: x.labels, points: slices.Clone(x.points)}
-	rng.Shuffle(len(random.points), func(i, j int) {
-		random.points[i], random.points[j] = random.points[j], random.points[i]
-	})
-	end := days * 24 * 3600 * 1000
-	for _, c := range []struct {
-		name string
-		*set
-	}{{"in order", x}, {"random", random}} {
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				backfill(b, c.set, end)
-			}
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-func backfill(b *testing.B, x *set, end int64) {
-	var clock atomic.Int64
-	clock.Store(end + 30*3600*1000) // all of it is long over
-	s, err := store.Open(store.Options{Path: filepath.Join(b.TempDir(), "data"), Sync: wal.SyncNever, Head: head.Options{
-		Limits: head.Limits{ColdBytes: 64 << 20},
-		Accept: head.Accept{Window: -1, TrustClock: true, Now: func() time.Time { return time.UnixMilli(clock.Load()) }},
-	}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := s.Replay(context.Background()); err != nil {
-		b.Fatal(err)
-	}
-	stop := make(chan struct{})
-	most := make(chan uint64)
-	go func() {
-		var m runtime.MemStats
-		for peak := uint64(0); ; {
-			select {
-			case <-stop:
-				most <- peak
-				return
-			case <-time.After(100 * time.Millisecond):
-				runtime.ReadMemStats(&m)
-				peak = max(peak, m.HeapInuse)
-			}
-		}
-	}()
-	before := cpuTime()
-	feed(b, s, x, &clock)
-	if err := s.Flush(context.Background()); err != nil {
-		b.Fatal(err)
-	}
-	spent := cpuTime() - before
-	close(stop)
-	n := float64(len(x.points))
-	var size int64
-	for _, dir := range s.BlockDirs() {
-		open, err := block.Open(dir)
-		if err != nil {
-			b.Fatal(err)
-		}
-		size += open.Size()
-		open.Release()
-	}
-	b.ReportMetric(float64(spent.Nanoseconds())/n, "cpu-ns/sample")
-	b.ReportMetric(float64(<-most)/(1<<20), "peak-heap-MiB")
-	b.ReportMetric(float64(size)/n, "B/sample")
-	b.ReportMetric(s.Written()/float64(size), "written/stored")
-	b.ReportMetric(float64(len(s.BlockDirs())), "blocks")
-	closeStore(b, s)
 }
 
 func cpuTime() time.Duration {

@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	// overlapMost is how many blocks may overlap before they are merged.
-	overlapMost = 4
-	// overlapShare is the part of the largest at which the small ones are merged into it.
-	overlapShare = 0.20
+	// overlapMost is how many overlapping blocks of like size are merged, and
+	// alike how many times larger one may be than those that came after it. So a
+	// sample is written once more each time that what there is becomes four times
+	// as much, and blocks that overlap are a few for each such time.
+	overlapMost, alike = 4, 2
 	// settleAfter is how long after the newest of them overlapping blocks are merged in any case.
 	settleAfter = time.Hour
-	// levelFactor is how many times longer the ranges of the next level are; levels is how many there are above a flush.
-	levelFactor, levels = 3, 4
+	// levelFactor is how many times longer the ranges of the next level are; levelCount is how many there are above a flush.
+	levelFactor, levelCount = 3, 4
 	// mostOfRetention bounds the longest range: retention removes whole blocks.
 	mostOfRetention = 10
 )
@@ -49,12 +50,14 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 
 // plan chooses the blocks to merge next, sorted by generation, or none:
 //
-//  1. blocks that overlap each other, directly or through others, when there
-//     are overlapMost of them, when the small ones together hold overlapShare of
-//     the largest, or when the newest has settled. A whole group is taken, so
-//     that no block outside it can stand between two of them in generation;
+//  1. of blocks that overlap each other, directly or through others, the newest
+//     overlapMost that are of like size, or all when the newest has settled;
 //  2. blocks that lie within an aligned range of a level, the highest first,
-//     that is over.
+//     that is over;
+//  3. with all set, whatever overlaps.
+//
+// What is taken of a group are neighbours in generation, so that no block
+// outside can stand between two of them.
 func (s *Store) plan(all bool) []*block.Block {
 	list := slices.Clone(*s.blocks.Load())
 	slices.SortFunc(list, func(a, b *block.Block) int {
@@ -64,12 +67,24 @@ func (s *Store) plan(all bool) []*block.Block {
 	})
 	groups := overlapping(list)
 	for _, group := range groups {
-		if len(group) > 1 && (all || s.worth(group)) && !s.headBetween(group) {
-			slices.SortFunc(group, byGeneration)
+		slices.SortFunc(group, byGeneration)
+	}
+	if !all {
+		for _, group := range groups {
+			if group := s.worth(group); len(group) > 1 && !s.headBetween(group) {
+				return group
+			}
+		}
+	}
+	if group := s.planLevel(groups, all); group != nil || !all {
+		return group
+	}
+	for _, group := range groups {
+		if len(group) > 1 && !s.headBetween(group) {
 			return group
 		}
 	}
-	return s.planLevel(groups, all)
+	return nil
 }
 
 // overlapping groups blocks, sorted by their begin, into those that overlap.
@@ -104,41 +119,41 @@ func (s *Store) headBetween(group []*block.Block) bool {
 	})
 }
 
-// worth says whether an overlapping group is to be merged now.
-func (s *Store) worth(group []*block.Block) bool {
-	if len(group) >= overlapMost {
-		return true
-	}
-	var total, largest int64
+// worth chooses what to merge now of a group, sorted by generation.
+func (s *Store) worth(group []*block.Block) []*block.Block {
 	var newest time.Time
 	for _, b := range group {
-		total += b.Size()
-		largest = max(largest, b.Size())
 		if at := ulid.Time(b.Meta().ULID.Time()); at.After(newest) {
 			newest = at
 		}
 	}
-	now, _ := s.head.Now()
-	return float64(total-largest) >= overlapShare*float64(largest) || now.Sub(newest) > settleAfter
+	if now, _ := s.head.Now(); now.Sub(newest) > settleAfter {
+		return group
+	}
+	from := len(group) - 1
+	for largest := group[from].Size(); from > 0 && group[from-1].Size() <= alike*largest; from-- {
+		largest = max(largest, group[from-1].Size())
+	}
+	if len(group)-from < overlapMost {
+		return nil
+	}
+	return group[from:]
 }
 
 // planLevel chooses blocks for an aligned range of the highest level that at
-// least two of them lie within, once the range is over, or at once with all set.
-// Of groups of overlapping blocks only those of one block: a block that
-// overlaps others is merged with all of them, or the order of generations
-// would be lost.
+// least two of them lie within, once the range is over, or at once with all
+// set. Groups of overlapping blocks are taken whole or, while they may still
+// grow, not at all.
 func (s *Store) planLevel(groups [][]*block.Block, all bool) []*block.Block {
 	now, _ := s.head.Now()
 	for _, length := range s.levels() {
 		for i := 0; i < len(groups); {
-			minT, _ := groups[i][0].Range()
-			begin := floor(minT, length)
+			begin := floor(begins(groups[i]), length)
 			j := i
-			for j < len(groups) && len(groups[j]) == 1 && within(groups[j][0], begin, length) {
+			for j < len(groups) && (len(groups[j]) == 1 || all) && within(groups[j], begin, length) {
 				j++
 			}
-			if j-i > 1 {
-				group := slices.Concat(groups[i:j]...)
+			if group := slices.Concat(groups[i:j]...); len(group) > 1 {
 				// Half a block of grace: what is flushed late belongs in.
 				over := begin+length+s.blockMs() < now.UnixMilli() && !s.headWithin(begin, length)
 				if over || all && !s.headBetween(group) {
@@ -155,7 +170,7 @@ func (s *Store) planLevel(groups [][]*block.Block, all bool) []*block.Block {
 // levels returns the lengths of the ranges above a block's, in milliseconds, the longest first.
 func (s *Store) levels() (out []int64) {
 	length := s.blockMs()
-	for range levels {
+	for range levelCount {
 		length *= levelFactor
 		if keep := s.o.Head.Accept.Retention; keep > 0 && length > keep.Milliseconds()/mostOfRetention {
 			break
@@ -166,10 +181,22 @@ func (s *Store) levels() (out []int64) {
 	return out
 }
 
-// within says whether a block lies in [begin, begin+length).
-func within(b *block.Block, begin, length int64) bool {
-	minT, maxT := b.Range()
-	return minT >= begin && maxT-begin < length && maxT >= begin
+// begins returns the first timestamp of a group.
+func begins(group []*block.Block) int64 {
+	begin := int64(math.MaxInt64)
+	for _, b := range group {
+		minT, _ := b.Range()
+		begin = min(begin, minT)
+	}
+	return begin
+}
+
+// within says whether a group lies in [begin, begin+length).
+func within(group []*block.Block, begin, length int64) bool {
+	return !slices.ContainsFunc(group, func(b *block.Block) bool {
+		minT, maxT := b.Range()
+		return minT < begin || maxT-begin >= length || maxT < begin
+	})
 }
 
 // headWithin says whether the head still holds some of [begin, begin+length).

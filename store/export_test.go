@@ -51,11 +51,11 @@ func (s *Store) Segments() int { return len(s.wal.Segments()) }
 // Closing is closed once Close has begun.
 func (s *Store) Closing() <-chan struct{} { return s.ctx.Done() }
 
-// CompactSome merges what is worth it.
-func (s *Store) CompactSome(ctx context.Context) error {
+// CompactSome merges what is worth it, or with all set everything that can be.
+func (s *Store) CompactSome(ctx context.Context, all bool) error {
 	s.maintenance.Lock()
 	defer s.maintenance.Unlock()
-	return s.compact(ctx, false)
+	return s.compact(ctx, all)
 }
 
 // BlockRanges returns the ranges of the open blocks, by name.

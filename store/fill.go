@@ -43,22 +43,14 @@ type Filled struct {
 // two times are the same or disjoint.
 func (s *Store) FillRanges() func(t int64) (lo, hi int64) {
 	now, _ := s.head.Now()
-	over := now.UnixMilli() - s.blockMs()
+	over, levels := now.UnixMilli()-s.blockMs(), s.levels()
 	return func(t int64) (lo, hi int64) {
-		length := s.blockMs()
-		lo, hi = rangeOf(t, length)
-		for range levels {
-			length *= levelFactor
-			if keep := s.o.Head.Accept.Retention; keep > 0 && length > keep.Milliseconds()/mostOfRetention {
-				break
+		for _, length := range levels {
+			if lo, hi = rangeOf(t, length); hi <= over {
+				return lo, hi
 			}
-			begin, end := rangeOf(t, length)
-			if end > over {
-				break
-			}
-			lo, hi = begin, end
 		}
-		return lo, hi
+		return rangeOf(t, s.blockMs())
 	}
 }
 

@@ -185,7 +185,7 @@ func (w *world) step() {
 	case 6:
 		err = w.s.CutLog(ctx)
 	case 7:
-		err = w.s.CompactSome(ctx)
+		err = w.s.CompactSome(ctx, rapid.Bool().Draw(t, "all"))
 	case 8:
 		w.retain()
 	case 9:

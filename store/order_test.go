@@ -3,7 +3,10 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,7 +43,7 @@ func TestMergeWaitsForWhatStandsBetween(t *testing.T) {
 	commit(t, s, 0, 500, 1, 2)
 	commit(t, s, 0, 1500, 1, 3)
 	must(s.FlushSome(ctx, func(c head.ContainerInfo) bool { return c.Lo == 1000 })) // a newer block of [1500, 1500]
-	must(s.CompactSome(ctx))
+	must(s.CompactSome(ctx, true))
 	if n := len(s.BlockDirs()); n != 2 {
 		t.Errorf("%d blocks, want 2: the head holds what stands between them", n)
 	}
@@ -51,12 +54,71 @@ func TestMergeWaitsForWhatStandsBetween(t *testing.T) {
 	if got := fmt.Sprint(read(t, s)); got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
-	must(s.CompactSome(ctx))
+	must(s.CompactSome(ctx, true))
 	if n := len(s.BlockDirs()); n != 1 {
 		t.Errorf("%d blocks, want 1: nothing stands between them any more", n)
 	}
 	if got := fmt.Sprint(read(t, s)); got != want {
 		t.Errorf("merged: read %s, want %s", got, want)
+	}
+}
+
+// TestOverlapsMergeInTiers flushes one range again and again: a sample is written
+// once more each time that what there is becomes four times as much, and the
+// blocks that overlap stay few. Of one timestamp the last sample counts all the while.
+func TestOverlapsMergeInTiers(t *testing.T) {
+	const flushes, each, span = 128, 400, 100_000
+	o := store.Options{Path: quickDir(t), Head: head.Options{BlockDuration: span * 100 * time.Millisecond, Accept: head.Accept{
+		MaxFuture: time.Minute, Now: func() time.Time { return time.UnixMilli(0) }, TrustClock: true,
+	}}}
+	o.Head.Accept.MaxFuture = o.Head.BlockDuration
+	ctx := context.Background()
+	s := openIdle(t, o)
+	defer closeStore(t, s)
+	rng := rand.New(rand.NewPCG(1, 2))
+	want := map[int64]float64{}
+	most, first := 0, 0.0
+	for k := range flushes {
+		b := s.Head().NewBatch()
+		for range each {
+			at, v := 100*rng.Int64N(span), rng.Float64()
+			b.Float(resolve(t, s.Head(), 0), at, 0, v)
+			want[at] = v
+		}
+		if _, err := s.Head().Commit(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		b.Release()
+		before := s.Written()
+		if err := s.FlushSome(ctx, func(head.ContainerInfo) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		first += s.Written() - before
+		if err := s.CompactSome(ctx, false); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(s.BlockDirs()))
+		if k%16 == 15 {
+			checkRead(t, s, want)
+		}
+	}
+	if most > 10 {
+		t.Errorf("%d blocks overlapped", most)
+	}
+	if times := s.Written() / first; times > 5 {
+		t.Errorf("every byte was written %.1f times", times)
+	}
+}
+
+// checkRead compares what is read of one series.
+func checkRead(t *testing.T, s *store.Store, want map[int64]float64) {
+	t.Helper()
+	var lines []string
+	for _, at := range slices.Sorted(maps.Keys(want)) {
+		lines = append(lines, fmt.Sprintf("0 %d %x", at, math.Float64bits(want[at])))
+	}
+	if got := read(t, s); !slices.Equal(got, lines) {
+		t.Fatalf("%d samples read, want %d, or others", len(got), len(lines))
 	}
 }
 
