@@ -1,10 +1,10 @@
 // Command rwsink receives Prometheus remote write and serves remote read.
 //
 // In: flags and files named by them. Out: a process that serves HTTP until a
-// signal, or one answer on standard output (check, dump, export, probe, version).
+// signal, or one answer on standard output (bench, check, dump, export, probe, version).
 //
 // This package holds flags and wiring, nothing else: the flags of serve stand in
-// flags.go, those of export beside it, and each becomes a field of another
+// flags.go, those of export and bench beside them, and each becomes a field of another
 // package's Options; serve.go opens the store and starts one actor for each thing
 // that runs; routes.go says which handler answers which path. What is decided is decided in the packages below.
 //

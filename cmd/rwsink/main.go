@@ -41,6 +41,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 
 	importCmd := app.Command("import", "Fill samples from blocks of Prometheus, OpenMetrics text or JSON lines into a data directory that no process uses. Status 1 when some were refused.")
 	importCfg := importFlags(importCmd)
+	benchRuns := benchFlags(app)
 
 	probeCmd := app.Command("probe", "Ask a running rwsink whether it is ready: the health check of an image that holds nothing else.")
 	probeURL := probeCmd.Arg("url", "What to get.").Default("http://127.0.0.1:9201/-/ready").String()
@@ -50,6 +51,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	cmd, err := app.Parse(args)
 	if err != nil {
 		return err
+	}
+	if run, ok := benchRuns[cmd]; ok {
+		return runBench(run, stdout, stderr)
 	}
 	switch cmd {
 	case serveCmd.FullCommand():

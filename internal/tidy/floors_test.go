@@ -18,10 +18,11 @@ const beside = 9
 
 // floors says which package may import which.
 var floors = map[string]row{
-	"cmd/rwsink": {4, []string{"chunkenc", "head", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "transfer", "wal"}},
+	"cmd/rwsink": {4, []string{"bench", "bench/load", "chunkenc", "head", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "transfer", "wal"}},
 
 	"receiver": {3, []string{"head", "internal/metrics"}},
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},
+	"bench":    {3, []string{"bench/drive", "bench/load"}}, // meets servers over HTTP alone
 	"transfer": {3, []string{"chunkenc", "head", "internal/vfs", "ooo", "store", "store/block"}},
 
 	"store":       {2, []string{"chunkenc", "head", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
@@ -29,6 +30,8 @@ var floors = map[string]row{
 
 	"head": {1, []string{"chunkenc", "internal/metrics", "ooo", "wal", "wal/record"}},
 
+	"bench/drive":       {0, []string{"bench/load"}},
+	"bench/load":        {0, nil},
 	"ooo":               {0, []string{"chunkenc"}},
 	"chunkenc":          {0, nil},
 	"wal":               {0, []string{"internal/metrics", "internal/vfs", "wal/record"}},

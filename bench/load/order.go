@@ -1,0 +1,71 @@
+package load
+
+// item is sample k of series i.
+type item struct{ i, k uint32 }
+
+// order returns the samples of a client's series in the order in which they
+// arrive, and how many of them come after a newer one of their series, and how
+// many of these arrive more than Far after their time.
+//
+// The samples of all series arrive in rounds, Entry samples of each a round. A
+// late one takes no part in its own: it comes behind those of the round into which
+// its time and a delay fall, and never before a newer sample of its series that is
+// not late. The newest sample of a series is never late.
+func (s *Spec) order(client int) (items []item, late, far int) {
+	n := (s.Series - client + s.Clients - 1) / s.Clients * s.Samples
+	key := make([]uint32, 0, n) // twice the round, 1 more for what is late
+	rounds := make([]uint32, s.Samples)
+	var heads []int
+	for i := client; i < s.Series; i += s.Clients {
+		l, f := s.rounds(i, rounds)
+		late, far = late+l, far+f
+		for _, r := range rounds {
+			for int(r) >= len(heads) {
+				heads = append(heads, 0)
+			}
+			heads[r]++
+		}
+		key = append(key, rounds...)
+	}
+	at := 0
+	for r, count := range heads {
+		heads[r], at = at, at+count
+	}
+	items = make([]item, n)
+	for j, r := range key {
+		items[heads[r]] = item{uint32(client + j/s.Samples*s.Clients), uint32(j % s.Samples)}
+		heads[r]++
+	}
+	return items, late, far
+}
+
+// rounds fills keys with the place of each sample of series i: twice its round,
+// and 1 more if it is late.
+func (s *Spec) rounds(i int, keys []uint32) (late, far int) {
+	n, interval := len(keys), float64(s.Interval.Milliseconds())
+	share := s.Late
+	if n > 1 {
+		share *= float64(n) / float64(n-1) // the newest is never late
+	}
+	bound, beyond := float64(s.LateBound.Milliseconds()), float64(Far.Milliseconds())
+	next := n - 1 // the oldest sample in order that is newer than k
+	for k := n - 1; k >= 0; k-- {
+		h := mix(s.Seed^saltOrder, uint64(i), uint64(k))
+		if k == n-1 || unit(h) >= share || float64(next-k)*interval > bound {
+			keys[k], next = uint32(2*(k/s.Entry)), k
+			continue
+		}
+		u := unit(mix(s.Seed^saltDelay, uint64(i), uint64(k)))
+		delay := u * bound
+		if unit(scramble(h)) < s.LateFar && float64(n-1-k)*interval > beyond {
+			delay = beyond + u*(bound-beyond)
+		}
+		if delay > beyond {
+			far++
+		}
+		arrival := max(k+int(delay/interval), next)
+		keys[k] = uint32(2*(arrival/s.Entry) + 1)
+		late++
+	}
+	return late, far
+}
