@@ -20,7 +20,7 @@ export CGO_ENABLED := 0
 PLAIN := $(shell $(GO) env GOFLAGS)
 export GOFLAGS := $(PLAIN) -trimpath
 
-.PHONY: all build test vet unit race bench bench-codec bench-compare fuzz soak e2e e2e-short image up clean
+.PHONY: all build test vet unit race bench bench-codec bench-compare bench-floor bench-ooo bench-goals bench-peers fuzz soak e2e e2e-short image up clean
 
 all: build
 
@@ -66,6 +66,30 @@ bench-compare:
 	  $(GO) test -run '^$$' -bench . -benchmem $(PKG) >>$$dir/new.txt; \
 	done; \
 	$(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da $(REF)=$$dir/old.txt new=$$dir/new.txt
+
+# What receiving costs; the servers run on the first CPU, the client on the last. BENCHFLAGS goes to
+# rwsink bench, such as --rounds=3, --only=late or --lock=FILE where others measure too.
+BENCHFLAGS ?=
+bench-floor bench-ooo bench-goals: build
+	bin/rwsink bench $(@:bench-%=%) $(BENCHFLAGS)
+
+# Prometheus and VictoriaMetrics beside it, each built once; VictoriaMetrics with the C library for
+# zstd where there is a compiler, as it is delivered.
+PROMETHEUS      := $(CACHE)/prometheus-v0.316.0
+VICTORIAMETRICS := $(CACHE)/victoria-metrics-v1.151.0
+bench-peers: build $(PROMETHEUS) $(VICTORIAMETRICS)
+	bin/rwsink bench peers --cache=$(CACHE) $(BENCHFLAGS)
+
+$(PROMETHEUS):
+	@mkdir -p $(CACHE)
+	$(GO) -C e2e build -tags remove_all_sd -o $(abspath $@).new github.com/prometheus/prometheus/cmd/prometheus
+	mv $@.new $@
+
+$(VICTORIAMETRICS):
+	@mkdir -p $(CACHE)
+	CGO_ENABLED=$$(command -v $${CC:-gcc} >/dev/null && echo 1 || echo 0) GOBIN=$(abspath $(CACHE)) \
+	$(GO) install github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics@v1.151.0
+	mv $(CACHE)/victoria-metrics $@
 
 # Every fuzz target for FUZZTIME, one after another.
 fuzz:

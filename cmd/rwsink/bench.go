@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -29,6 +30,14 @@ func benchFlags(app *kingpin.Application) benchCommands {
 		return c
 	}
 	sub("load", "Send a load to a remote-write URL and report. The default.", benchLoad).Default()
+	sub("floor", "Measure the least that a receiver must do with the same bodies, and a bare HTTP sink.", func(c *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {
+		return benchTrial(c, bench.Floor, 3)
+	})
+	sub("ooo", "Measure what late samples cost, for compressed and uncompressed chunks.", benchOOO)
+	sub("peers", "Measure rwsink, Prometheus and VictoriaMetrics side by side; make bench-peers builds them.", func(c *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {
+		return benchTrial(c, bench.Peers, 3)
+	})
+	sub("goals", "Measure what the project promises, each with its figure beside it.", benchGoals)
 	sub("sink", "Serve HTTP that takes every body and does nothing, as a yardstick.", benchSink).Hidden()
 	return commands
 }
@@ -122,6 +131,60 @@ func beside(write, path string) (string, error) {
 	}
 	u.Path, u.RawQuery = path, ""
 	return u.String(), nil
+}
+
+// trialFlags defines the flags of everything that starts servers.
+func trialFlags(cmd *kingpin.CmdClause, o *bench.TrialOptions, rounds int) {
+	cmd.Flag("rounds", "Rounds in which what is compared is interleaved.").Default(strconv.Itoa(rounds)).IntVar(&o.Rounds)
+	cmd.Flag("rest", "Time after the last answer until memory counts.").Default("10s").DurationVar(&o.Rest)
+	cmd.Flag("dir", "Directory below which servers keep their data while they run; by default that for temporary files.").StringVar(&o.Dir)
+	cmd.Flag("binary", "The rwsink to measure; by default this one.").StringVar(&o.Binary)
+	cmd.Flag("cache", "Directory with the binaries of other receivers.").Envar("RWSINK_CACHE").Default(".cache").StringVar(&o.Cache)
+	cmd.Flag("only", "Regular expression: measure only what has a name that matches.").StringVar(&o.Only)
+	cmd.Flag("lock", "File that is locked while something is measured, so that the measurements of a machine take turns.").StringVar(&o.Lock)
+}
+
+// runTrial completes what the flags say.
+func runTrial(run func(context.Context, bench.TrialOptions, io.Writer) error, o *bench.TrialOptions) func(context.Context, io.Writer, io.Writer) error {
+	return func(ctx context.Context, stdout, stderr io.Writer) (err error) {
+		o.Log = stderr
+		if o.Binary == "" {
+			if o.Binary, err = os.Executable(); err != nil {
+				return err
+			}
+		}
+		return run(ctx, *o, stdout)
+	}
+}
+
+// benchTrial defines a sub-command over one load.
+func benchTrial(cmd *kingpin.CmdClause, run func(context.Context, bench.TrialOptions, io.Writer) error, rounds int) func(context.Context, io.Writer, io.Writer) error {
+	var s specFlags
+	var o bench.TrialOptions
+	s.define(cmd)
+	trialFlags(cmd, &o, rounds)
+	return func(ctx context.Context, stdout, stderr io.Writer) (err error) {
+		if o.Spec, err = s.parsed(); err != nil {
+			return err
+		}
+		return runTrial(run, &o)(ctx, stdout, stderr)
+	}
+}
+
+func benchOOO(cmd *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {
+	o := bench.TrialOptions{Spec: bench.OOOSpec()}
+	cmd.Flag("protocol", "Version of remote write: 1 or 2.").Default("1").IntVar(&o.Spec.Protocol)
+	cmd.Flag("series", "Series.").Default(strconv.Itoa(o.Spec.Series)).IntVar(&o.Spec.Series)
+	cmd.Flag("samples", "Samples a series.").Default(strconv.Itoa(o.Spec.Samples)).IntVar(&o.Spec.Samples)
+	trialFlags(cmd, &o, 3)
+	return runTrial(bench.OOO, &o)
+}
+
+func benchGoals(cmd *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {
+	var o bench.TrialOptions
+	cmd.Flag("scale", "Times the numbers of series that the goals name, to try it out.").Default("1").Float64Var(&o.Scale)
+	trialFlags(cmd, &o, 9)
+	return runTrial(bench.Goals, &o)
 }
 
 func benchSink(cmd *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {

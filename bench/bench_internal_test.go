@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/rwsink/rwsink/bench/load"
+)
+
+func TestFigures(t *testing.T) {
+	f := figures{5, 1, 9, 3, 7}
+	if f.median() != 5 || (figures{1, 2}).median() != 1.5 || (figures{}).median() != 0 {
+		t.Error("median")
+	}
+	if got := f.spread("%.0f"); got != "5 (1-9)" {
+		t.Error(got)
+	}
+	low, high := f.interval()
+	if low < 1 || low >= 5 || high <= 5 || high > 9 {
+		t.Errorf("interval %g to %g", low, high)
+	}
+	if low, high := (figures{2, 2, 2}).interval(); low != 2 || high != 2 {
+		t.Errorf("interval of constants %g to %g", low, high)
+	}
+	if got := f.over(figures{5, 1, 9, 3, 7}); got.median() != 1 || got.times(3)[4] != 3 {
+		t.Error(got)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for want, got := range map[string]figures{
+		"kept":                 {1, 1.1, 1.2},
+		"MISSED":               {3, 3.1, 3.2},
+		"kept by the median":   {1, 1.5, 3},
+		"MISSED by the median": {1, 2.5, 3},
+	} {
+		if v := (&goal{limit: 2, got: got}).verdict(); v != want {
+			t.Errorf("%v: %s, want %s", got, v, want)
+		}
+	}
+}
+
+func TestInterpolate(t *testing.T) {
+	bounds, counts := []float64{1, 2, 4, math.Inf(1)}, []float64{0, 50, 90, 100}
+	for q, want := range map[float64]float64{0.25: 1.5, 0.5: 2, 0.7: 3, 0.9: 4, 0.99: 4} {
+		if got := interpolate(bounds, counts, q); math.Abs(got-want) > 1e-12 {
+			t.Errorf("quantile %g: %g, want %g", q, got, want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	tab := table{head: []string{"a", "longer"}}
+	tab.add("µ", "1")
+	tab.add("22")
+	tab.print(&b)
+	want := "| a  | longer |\n| -- | ------ |\n| µ  | 1      |\n| 22 |        |\n\n"
+	if b.String() != want {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// TestFloorDoesTheWork checks that the last step finds every series and appends
+// every sample, in both protocols, and that what is not the generator's is named.
+func TestFloorDoesTheWork(t *testing.T) {
+	for _, protocol := range []int{1, 2} {
+		spec := load.Canonical(protocol, 700, 12, 1_800_000_000_000)
+		spec.Entry, spec.Request = 3, 500
+		set, err := load.Prepare(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		w := newFloorWork(set, 1<<20)
+		for _, b := range interleaved(set) {
+			for i := range floorSteps {
+				if err := w.step(i, b); err != nil {
+					t.Fatalf("%d.0, %s: %v", protocol, floorSteps[i], err)
+				}
+			}
+		}
+		if err := w.check(set); err != nil {
+			t.Error(err)
+		}
+		sums := map[uint64]int{}
+		for i := range w.table.used {
+			tail := &w.table.tails[i]
+			if tail.n != uint64(set.Samples) {
+				t.Fatalf("%d.0: a series has %d samples, want %d", protocol, tail.n, set.Samples)
+			}
+			for _, s := range tail.samples[:tail.n] {
+				sums[s[0]]++
+				sums[s[1]]++
+			}
+		}
+		for i := range set.Series {
+			for k := range set.Samples {
+				ts, bits := uint64(set.Time(i, k)), math.Float64bits(set.Float(i, k))
+				if sums[ts] == 0 || sums[bits] == 0 {
+					t.Fatalf("%d.0: sample %d of series %d was not appended", protocol, k, i)
+				}
+				sums[ts]--
+				sums[bits]--
+			}
+		}
+		for cut := range 200 {
+			body := bytes.Repeat([]byte{byte(cut), 0xff, 1<<3 | 2}, cut)
+			if n, err := scan1(body, true, nil); err == nil && n > 0 {
+				t.Errorf("scan1 finds %d samples in nonsense", n)
+			}
+			if n, err := (&scan2{}).body(body, true, nil); err == nil && n > 0 {
+				t.Errorf("scan2 finds %d samples in nonsense", n)
+			}
+		}
+	}
+}
+
+func TestTrialOptions(t *testing.T) {
+	for want, o := range map[string]TrialOptions{
+		"rounds":  {},
+		"missing": {Rounds: 1, Dir: "/missing"},
+	} {
+		if err := Floor(context.Background(), o, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
