@@ -368,9 +368,9 @@ func (d *Decoder) readValues(dst []float64, data []byte, at, n, need int, h *hea
 }
 
 func fill[E any](out []E, v E) {
+	eight := [8]E{v, v, v, v, v, v, v, v} // stored in vectors
 	for len(out) >= 8 {
-		o := (*[8]E)(out)
-		o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7] = v, v, v, v, v, v, v, v
+		*(*[8]E)(out) = eight
 		out = out[8:]
 	}
 	for i := range out {
