@@ -189,10 +189,12 @@ func covers(at *[maxExp + 2]int, many int) int {
 	return maxExp + 1
 }
 
+// isNear says whether f is within off ULPs of a decimal, and not by chance: decimals are
+// 2^52/|i| ULPs apart, at least, and it is within an eighth of that.
 func isNear(f, p float64, off int64) bool {
 	i, ok := nearest(f, p)
 	d := ordered(math.Float64bits(f)) - ordered(math.Float64bits(float64(i)/p))
-	return ok && -off <= d && d <= off
+	return ok && -off <= d && d <= off && max(d, -d)*max(i, -i) <= 1<<49
 }
 
 // tryDecimal appends the values as decimals, unless too many are none.
