@@ -31,12 +31,12 @@ func checkBound(t testing.TB, what string, s *chunkenc.Samples) {
 
 func TestNeverLongerThanXOR(t *testing.T) {
 	r := rand.New(rand.NewPCG(71, 72))
-	for i := range 3000 {
+	for i := range few(3000) {
 		checkBound(t, fmt.Sprintf("batch %d", i), floats(r, 1+r.IntN(500)))
 	}
 	for _, s := range shapes() {
 		for _, n := range []int{1, 2, 3, 10, 120, 240, 1000} {
-			for _, run := range cut(s.series[:3], n) {
+			for _, run := range cut(s.series[:few(3)], n) {
 				checkBound(t, s.name, &run)
 			}
 		}
@@ -46,7 +46,7 @@ func TestNeverLongerThanXOR(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, run := range cut(series, 240) {
+		for _, run := range cut(series[:few(len(series))], 240) {
 			checkBound(t, name, &run)
 		}
 	}
@@ -59,6 +59,7 @@ func TestRealSeries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		series = series[:few(len(series))]
 		var e chunkenc.Encoder
 		for _, n := range []int{120, 240, 1000, 4000} {
 			for _, run := range cut(series, n) {

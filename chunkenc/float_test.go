@@ -16,7 +16,7 @@ func TestFloatsRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
 		e := chunkenc.Encoder{Float: enc}
-		for range 4000 {
+		for range few(4000) {
 			s := floats(r, 1+r.IntN(1<<r.IntN(11)))
 			checkEqual(t, decodeAll(t, e.Seal(nil, s)), s)
 		}
@@ -87,7 +87,7 @@ func TestDecodeRange(t *testing.T) {
 	d := new(chunkenc.Decoder)
 	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
 		e := chunkenc.Encoder{Float: enc}
-		for range 2000 {
+		for range few(2000) {
 			s := floats(r, 1+r.IntN(1200))
 			chunks := e.Seal(nil, s)
 			if r.IntN(3) == 0 {
@@ -122,7 +122,7 @@ func TestDecodeBadInput(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, enc := range []chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw} {
 		e := chunkenc.Encoder{Float: enc}
-		for range 40 {
+		for range few(40) {
 			for _, c := range e.Seal(nil, floats(r, 1+r.IntN(60))) {
 				checkDamage(t, &c)
 			}
@@ -165,7 +165,7 @@ func checkDamage(t *testing.T, c *chunkenc.Chunk) {
 func TestAppendXOR(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	checkXOR(t, floats(r, chunkenc.MaxSamples))
-	for range 6000 {
+	for range few(6000) {
 		checkXOR(t, floats(r, r.IntN(300)))
 	}
 }
@@ -180,7 +180,7 @@ func TestAppendXORBorders(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(81, 82))
-	for n := range 3000 {
+	for n := range few(3000) {
 		s := &chunkenc.Samples{}
 		often := 1 + r.IntN(40)
 		var at, delta int64

@@ -8,6 +8,9 @@ import (
 
 // The kernels in the tree are those that the generator writes.
 func TestKernelsAreGenerated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("says nothing about races")
+	}
 	if out, err := exec.Command("go", "run", "gen_unpack.go", "-check").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -16,6 +19,9 @@ func TestKernelsAreGenerated(t *testing.T) {
 // What the hot loops rely on, as the compiler reports it: no bounds check in any
 // generated kernel, and the small functions in them inlined.
 func TestCompilerFacts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("says nothing about races")
+	}
 	out, err := exec.Command("go", "build", "-gcflags=-m -d=ssa/check_bce/debug=1", ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

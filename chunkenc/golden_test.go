@@ -199,7 +199,8 @@ func checkGolden(t *testing.T, name, says string, data []byte) []byte {
 
 // Dump must not trust its input any more than Decode does.
 func TestDumpBadInput(t *testing.T) {
-	for _, g := range goldens() {
+	all := goldens()
+	for _, g := range all[:few(len(all))] {
 		e := chunkenc.Encoder{Float: g.enc}
 		data := e.Seal(nil, g.s)[0].Data
 		for n := range data {

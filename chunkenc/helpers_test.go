@@ -25,6 +25,15 @@ var nastyFloats = []float64{
 	math.Nextafter(1, 2), math.Nextafter(1, 0), math.Nextafter(0.1, 1),
 }
 
+// few is n, and a sixteenth of it with -short: the race detector has nothing to find in
+// what one goroutine does, and takes ten times as long for it.
+func few(n int) int {
+	if testing.Short() {
+		return (n + 15) / 16
+	}
+	return n
+}
+
 // floats makes a batch of n samples of one of many shapes.
 func floats(r *rand.Rand, n int) *chunkenc.Samples {
 	s := &chunkenc.Samples{Kind: chunkenc.KindFloat, T: times(r, n), V: values(r, n)}

@@ -143,7 +143,7 @@ func TestHistogramsRoundTrip(t *testing.T) {
 	for _, kind := range []chunkenc.Kind{chunkenc.KindHistogram, chunkenc.KindFloatHistogram} {
 		r := rand.New(rand.NewPCG(13, uint64(kind)))
 		var e chunkenc.Encoder
-		for range 300 {
+		for range few(300) {
 			s := histograms(r, 1+r.IntN(300), kind)
 			before := &chunkenc.Samples{Kind: kind, T: s.T, ST: s.ST}
 			for _, h := range s.H {
@@ -269,7 +269,7 @@ func TestHistogramCuts(t *testing.T) {
 func TestHistogramsBadInput(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	var e chunkenc.Encoder
-	for i := range 12 {
+	for i := range 2 * few(6) {
 		for _, c := range e.Seal(nil, histograms(r, 1+r.IntN(20), 1+chunkenc.Kind(i%2))) {
 			checkDamage(t, &c)
 		}

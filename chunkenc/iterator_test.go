@@ -14,7 +14,7 @@ import (
 func TestIteratorLikePrometheus(t *testing.T) {
 	r := rand.New(rand.NewPCG(51, 52))
 	it := chunkenc.NewIterator(new(chunkenc.Samples))
-	for range 500 {
+	for range few(500) {
 		s := floats(r, 1+r.IntN(300))
 		if s.Len() > 1 && s.T[0] == math.MinInt64 {
 			continue // Prometheus's starts there and takes it for the time before

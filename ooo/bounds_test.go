@@ -14,6 +14,9 @@ import (
 // What the merge of floats relies on, as the compiler reports it: no bounds check in
 // the kernel that copies, copy8, and the comparison in it inlined.
 func TestCompilerFacts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("says nothing about races")
+	}
 	const file, kernel = "merge.go", "copy8"
 	out, err := exec.Command("go", "build", "-gcflags=-m -d=ssa/check_bce/debug=1", ".").CombinedOutput()
 	if err != nil {

@@ -185,7 +185,7 @@ func TestOddNewestSegment(t *testing.T) {
 }
 
 func TestFlipEveryByte(t *testing.T) {
-	for _, seed := range []uint64{4, 5, 6}[:max(1, 3/thin)] {
+	for _, seed := range []uint64{4, 5, 6}[:few(3)] {
 		im := newImage(t, seed)
 		for _, name := range im.names {
 			for off := range im.data[name] {
@@ -274,7 +274,7 @@ func (im *image) survivors(w wound) (may, must []wal.LSN) {
 func TestWounds(t *testing.T) {
 	const seed = 7
 	rnd := rand.New(rand.NewPCG(seed, seed))
-	for run := range 4000 / thin {
+	for run := range few(4000) {
 		im := newImages(t, uint64(run%5))
 		wd := im.wound(rnd)
 		if im.foreign(t, wd) {
@@ -374,7 +374,7 @@ func subset(a, b []wal.LSN) bool {
 func TestFaultsDuringRepair(t *testing.T) {
 	const seed = 11
 	rnd := rand.New(rand.NewPCG(seed, seed))
-	for run := range 250 / thin {
+	for run := range few(250) {
 		im := newImages(t, uint64(run%5))
 		wd := im.wound(rnd)
 		if im.foreign(t, wd) {

@@ -30,7 +30,7 @@ func sweepOps(t *testing.T, seed uint64) *memfs.FS {
 // next may build upon before the power fails.
 func TestEndEverywhere(t *testing.T) {
 	runs := 0
-	for seed := range uint64(20 / thin) {
+	for seed := range uint64(few(20)) {
 		n := sweepOps(t, seed).Ops()
 		for k := range n {
 			w := newWorld(seed)
@@ -63,7 +63,7 @@ func TestEndEverywhere(t *testing.T) {
 // killed, the power fails, or both.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	runs := 0
-	for seed := range uint64(15 / thin) {
+	for seed := range uint64(few(15)) {
 		clean := sweepOps(t, seed)
 		for op := range memfs.NumOps {
 			for k := range clean.Calls(op) {
@@ -91,7 +91,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 // The disk is full for a while: no group is acknowledged that is not there, and
 // writes go on when there is room, without a restart.
 func TestDiskFull(t *testing.T) {
-	for seed := range uint64(200 / thin) {
+	for seed := range uint64(few(200)) {
 		w := newWorld(seed)
 		w.fs.SetCapacity(int64(500 + 13*seed))
 		failed := 0

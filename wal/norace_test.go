@@ -1,6 +1,0 @@
-//go:build !race
-
-package wal_test
-
-// thin divides the runs of the sweeps.
-const thin = 1
