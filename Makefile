@@ -41,12 +41,13 @@ unit:
 # The race detector is linked by a C compiler; .ci/run sees to it that there is one. Of the
 # acceptance tests it watches those in which things run at once; a program of one request at a
 # time has no races, and runs ten times as long under it. For the same reason -short cuts what
-# one goroutine does over and over (testing.Short); the plain run does all of it.
+# one goroutine does over and over (testing.Short), and the tests of the tree are left out; the
+# plain run does all of it.
 AT_ONCE := Race|Parallel|Concurrent|Across|SIGTERM|GoAway|Alias|Connections
 race:
 	@if command -v $${CC:-gcc} >/dev/null; \
 	then set -ex; export CGO_ENABLED=1 GOFLAGS='$(PLAIN)'; \
-	  $(GO) test -race -short -timeout 20m $$($(GO) list ./... | grep -v /acceptance); \
+	  $(GO) test -race -short -timeout 20m $$($(GO) list ./... | grep -vE '/acceptance$$|/internal/tidy$$'); \
 	  $(GO) test -race -short -timeout 20m -run '$(AT_ONCE)' ./acceptance; \
 	else echo "no C compiler: not run under the race detector"; fi
 

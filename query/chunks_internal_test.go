@@ -149,7 +149,11 @@ func (p promSample) Type() promenc.ValueType {
 func TestChunksAsPrometheusCutsThem(t *testing.T) {
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, seed))
-	for round := range 25 {
+	rounds := 25
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
 		rs := randRuns(rng, 200)
 		frames := readFrames(t, frameOf(t, rs, nil), DefaultMaxFrameBytes)
 		if len(frames) != 1 {

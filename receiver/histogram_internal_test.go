@@ -202,7 +202,7 @@ func TestHistogramTooLarge(t *testing.T) {
 // observations at schema 8.
 func TestReducedResolution(t *testing.T) {
 	r := newRand(t, 41)
-	for range 500 {
+	for range few(500) {
 		schema := 9 + int32(r.IntN(44))
 		shift := uint(schema - 8)
 		want := map[int64]uint64{}
@@ -272,7 +272,7 @@ func TestJoinedSpansSaySame(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(42, 0))
-	for range 2000 {
+	for range few(2000) {
 		var spans []histogram.Span
 		for range r.IntN(8) {
 			spans = append(spans, histogram.Span{Offset: int32(r.IntN(5)), Length: uint32(r.IntN(3))})

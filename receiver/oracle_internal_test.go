@@ -252,9 +252,17 @@ func newRand(t testing.TB, seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, math.MaxUint32))
 }
 
+// few is n, and with -short, as under the race detector, a tenth: for what one goroutine repeats.
+func few(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 func TestScannersAgreeWithPrometheus(t *testing.T) {
 	r := newRand(t, 20)
-	for range 2000 {
+	for range few(2000) {
 		body := mustMarshal(randRequest1(r))
 		checkOracle1(t, body)
 		for range 4 {

@@ -161,7 +161,7 @@ func TestMalformedCreatesNoSeries(t *testing.T) {
 	r := newRand(t, 51)
 	h := newHead(t)
 	f := &newScratch().filler
-	for n := range 2000 {
+	for n := range few(2000) {
 		ls := []string{"__name__", fmt.Sprint("m", n)}
 		sample := sampleField(1, 1, 0)
 		one := fieldBytes(1, label1Field(ls[0], ls[1]), sample)
