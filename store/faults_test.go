@@ -67,6 +67,9 @@ func leftovers(t testing.TB, s *store.Store, dir string) (left []string) {
 // and when the disk is well again the next flush does all, and leaves nothing.
 func TestFailuresHeal(t *testing.T) {
 	for every, lasting := range map[int]bool{1: false, 3: true} {
+		if testing.Short() {
+			every *= 5
+		}
 		done := false
 		for k := 0; !done && k < 100; k += every {
 			done = failAt(t, k, lasting)
