@@ -70,7 +70,13 @@ func goldenBatches() []*record.Batch {
 			Metadata:  []record.Metadata{{Family: "up", Type: "gauge", Unit: "", Help: "Is it up?"}},
 			Exemplars: []record.Exemplar{{Ref: 10, T: -5, V: 0.25, Labels: labels.FromStrings("trace_id", "f00")}},
 		},
-		{Floats: record.Floats{Ref: []uint64{7}, T: []int64{0}, V: []float64{42}}},
+		{
+			Floats: record.Floats{Ref: []uint64{7}, T: []int64{0}, V: []float64{42}},
+			Deletes: []record.Delete{
+				{MinT: -1, MaxT: 300, Matchers: []record.Matcher{{Type: labels.MatchEqual, Name: "__name__", Value: "up"}, {Type: labels.MatchNotRegexp, Name: "job", Value: "a|b"}}},
+				{MinT: math.MinInt64, MaxT: math.MaxInt64},
+			},
+		},
 	}
 }
 
@@ -263,6 +269,7 @@ func TestGoldenFieldByField(t *testing.T) {
 	f.u8("flags", 0)
 	f.sample(0x21, 12, 0x40, 0x45)
 	f.at("floats", r)
+	f.goldenDeletes()
 	f.at("frame", end)
 	f.at("file", len(b))
 }
@@ -385,6 +392,24 @@ func (f *fields) goldenRest() {
 	f.f64("value", 0.25)
 	f.labels("trace_id", "f00")
 	f.at("exemplars", end)
+}
+
+func (f *fields) goldenDeletes() {
+	end := f.record(6)
+	f.uvarint("count", 2)
+	f.zigzag("from", -1)
+	f.zigzag("to", 300)
+	f.uvarint("matchers", 2)
+	f.u8("type", 0)
+	f.string("name", "__name__")
+	f.string("value", "up")
+	f.u8("type", 3)
+	f.string("name", "job")
+	f.string("value", "a|b")
+	f.zigzag("from", math.MinInt64)
+	f.zigzag("to", math.MaxInt64)
+	f.uvarint("matchers", 0)
+	f.at("deletes", end)
 }
 
 func TestDump(t *testing.T) {

@@ -29,6 +29,7 @@ func full() *record.Batch {
 	}
 	b.Metadata = []record.Metadata{{Family: "some_metric", Type: "counter", Unit: "", Help: "Some."}}
 	b.Exemplars = []record.Exemplar{{Ref: 9, T: 9, V: 9, Labels: labels.FromStrings("trace_id", "1")}}
+	b.Deletes = []record.Delete{{MinT: 1, MaxT: 9, Matchers: []record.Matcher{{Type: labels.MatchRegexp, Name: "job", Value: "a.*"}}}}
 	return b
 }
 
@@ -46,7 +47,9 @@ func TestDecodeRefuses(t *testing.T) {
 		want    string
 	}{
 		{"an unknown kind", func() []byte { return rec(8, 1) }, "offset 0: unknown kind 8"},
-		{"a reserved kind", func() []byte { return append(slices.Clone(floats), rec(6, 1)...) }, "offset 8: unknown kind 6"},
+		{"a reserved kind", func() []byte { return append(slices.Clone(floats), rec(7, 1)...) }, "offset 8: unknown kind 7"},
+		{"an unknown type of matcher", func() []byte { return rec(6, 1, 0, 0, 1, 4, 0, 0) }, "unknown type 4 of a matcher"},
+		{"a count of matchers beyond the end", func() []byte { return rec(6, 1, 0, 0, 0xff, 0xff, 3, 0, 0, 0) }, "count 65535"},
 		{"kind 0", func() []byte { return rec(0) }, "offset 0: kind 0"},
 		{"a kind twice", func() []byte { return append(slices.Clone(floats), floats...) }, "offset 8: kind 2 after kind 2"},
 		{"kinds out of order", func() []byte { return append(slices.Clone(floats), rec(1, 0, 0)...) }, "offset 8: kind 1 after kind 2"},
@@ -74,7 +77,7 @@ func TestDecodeRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
-			if len(b.Series)+len(b.Floats.Ref)+len(b.Histograms)+len(b.Metadata)+len(b.Exemplars) != 0 {
+			if len(b.Series)+len(b.Floats.Ref)+len(b.Histograms)+len(b.Metadata)+len(b.Exemplars)+len(b.Deletes) != 0 {
 				t.Errorf("something was decoded: %+v", b)
 			}
 		})
@@ -133,7 +136,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if n := len(b.Floats.Ref) + len(b.Histograms) + len(b.Metadata) + len(b.Exemplars); n > len(src) || len(b.Series) > 64*len(src) {
+		if n := len(b.Floats.Ref) + len(b.Histograms) + len(b.Metadata) + len(b.Exemplars) + len(b.Deletes); n > len(src) || len(b.Series) > 64*len(src) {
 			t.Fatalf("%d things and %d series of %d bytes", n, len(b.Series), len(src))
 		}
 		if err := record.Decode(&again, record.Append(nil, &b)); err != nil {

@@ -9,7 +9,7 @@
 // payload, in order of kind. An unknown kind, an unknown flag and bytes that are
 // left over are errors that name the offset. docs/format/wal.md has the bytes; one
 // file here has one kind: series.go, floats.go, histogram.go, metadata.go,
-// exemplar.go.
+// exemplar.go, delete.go.
 //
 // Append allocates nothing but dst's growth. Decode reuses the columns of the Batch;
 // labels, histograms and strings are fresh and the caller's. No count is trusted

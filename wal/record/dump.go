@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/histogram"
 )
 
 var kindNames = map[byte]string{
 	kindSeries: "series", kindFloats: "floats", kindHistograms: "histograms", kindMetadata: "metadata", kindExemplars: "exemplars",
+	kindDeletes: "deletes",
 }
 
 // Dump prints a payload record by record, field by field, one item a line. It
@@ -84,7 +86,18 @@ func (b *Batch) dump(w io.Writer) error {
 	for _, e := range b.Exemplars {
 		print("ref %d t %d v %s labels %s", e.Ref, e.T, number(e.V), e.Labels)
 	}
+	for _, d := range b.Deletes {
+		print("from %d to %d matchers %s", d.MinT, d.MaxT, matchersText(d.Matchers))
+	}
 	return err
+}
+
+func matchersText(ms []Matcher) string {
+	parts := make([]string, len(ms))
+	for i, m := range ms {
+		parts[i] = fmt.Sprintf("%s%s%q", m.Name, m.Type, m.Value)
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // number prints a float and its bits, which tell NaNs and zeros apart.

@@ -14,14 +14,16 @@ import (
 //
 //	record  kind <1b> | len <4b> | body <len b>
 //
-// The bodies stand beside their code: series.go, floats.go, histogram.go, metadata.go, exemplar.go.
+// The bodies stand beside their code: series.go, floats.go, histogram.go, metadata.go,
+// exemplar.go, delete.go.
 const (
 	kindSeries     = 1
 	kindFloats     = 2
 	kindHistograms = 3
 	kindMetadata   = 4
 	kindExemplars  = 5
-	// 6 and 7 are reserved for deletes and heartbeats.
+	kindDeletes    = 6
+	// 7 is reserved for heartbeats.
 
 	recordHeaderSize = 5
 )
@@ -33,6 +35,7 @@ type Batch struct {
 	Histograms []Histogram
 	Metadata   []Metadata
 	Exemplars  []Exemplar
+	Deletes    []Delete
 
 	unpacked []byte // scratch of Decode
 	builder  labels.ScratchBuilder
@@ -81,8 +84,9 @@ func (b *Batch) Reset() {
 	clear(b.Histograms)
 	clear(b.Metadata)
 	clear(b.Exemplars)
+	clear(b.Deletes)
 	b.Series, b.Histograms = b.Series[:0], b.Histograms[:0]
-	b.Metadata, b.Exemplars = b.Metadata[:0], b.Exemplars[:0]
+	b.Metadata, b.Exemplars, b.Deletes = b.Metadata[:0], b.Exemplars[:0], b.Deletes[:0]
 	f := &b.Floats
 	f.Ref, f.T, f.ST, f.V = f.Ref[:0], f.T[:0], f.ST[:0], f.V[:0]
 }
@@ -103,6 +107,9 @@ func Append(dst []byte, b *Batch) []byte {
 	}
 	if len(b.Exemplars) > 0 {
 		dst = appendExemplars(begin(dst, kindExemplars), b.Exemplars)
+	}
+	if len(b.Deletes) > 0 {
+		dst = appendDeletes(begin(dst, kindDeletes), b.Deletes)
 	}
 	return dst
 }
@@ -142,6 +149,8 @@ func decodeInto(b *Batch, kind byte, off int, body []byte) error {
 		d.metadata(b)
 	case kindExemplars:
 		d.exemplars(b)
+	case kindDeletes:
+		d.deletes(b)
 	default:
 		return fmt.Errorf("record: offset %d: unknown kind %d", off-recordHeaderSize, kind)
 	}

@@ -111,6 +111,16 @@ func genBatch(t *rapid.T) *record.Batch {
 	for range rapid.IntRange(0, 3).Draw(t, "exemplars") {
 		b.Exemplars = append(b.Exemplars, record.Exemplar{Ref: genRef().Draw(t, "ref"), T: genTime().Draw(t, "t"), V: genBits().Draw(t, "v"), Labels: genLabels().Draw(t, "labels")})
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "deletes") {
+		d := record.Delete{MinT: genTime().Draw(t, "from"), MaxT: genTime().Draw(t, "to")}
+		for range rapid.IntRange(0, 3).Draw(t, "matchers") {
+			d.Matchers = append(d.Matchers, record.Matcher{
+				Type: labels.MatchType(rapid.IntRange(0, 3).Draw(t, "type")),
+				Name: rapid.String().Draw(t, "name"), Value: string(rapid.SliceOf(rapid.Byte()).Draw(t, "value")),
+			})
+		}
+		b.Deletes = append(b.Deletes, d)
+	}
 	return b
 }
 
@@ -147,6 +157,9 @@ func text(b *record.Batch) string {
 	}
 	for _, x := range b.Exemplars {
 		s += fmt.Sprintf("exemplar %d %d %x %q\n", x.Ref, x.T, math.Float64bits(x.V), x.Labels.String())
+	}
+	for _, x := range b.Deletes {
+		s += fmt.Sprintf("delete %d %d %q\n", x.MinT, x.MaxT, fmt.Sprint(x.Matchers))
 	}
 	return s
 }
