@@ -1,6 +1,8 @@
 package chunkenc
 
 import (
+	"slices"
+
 	"github.com/prometheus/prometheus/model/histogram"
 )
 
@@ -72,4 +74,29 @@ func (s *Samples) Append(o *Samples) {
 	s.V = append(s.V, o.V...)
 	s.H = append(s.H, o.H...)
 	s.FH = append(s.FH, o.FH...)
+}
+
+// Cut removes the samples in [lo, hi] and keeps the memory.
+func (s *Samples) Cut(lo, hi int64) {
+	i, _ := slices.BinarySearch(s.T, lo)
+	n, found := slices.BinarySearch(s.T[i:], hi)
+	j := i + n
+	if found {
+		j++
+	}
+	if i == j {
+		return
+	}
+	s.T = slices.Delete(s.T, i, j)
+	if len(s.ST) > 0 {
+		s.ST = slices.Delete(s.ST, i, j)
+	}
+	switch s.Kind {
+	case KindFloat:
+		s.V = slices.Delete(s.V, i, j)
+	case KindHistogram:
+		s.H = slices.Delete(s.H, i, j)
+	case KindFloatHistogram:
+		s.FH = slices.Delete(s.FH, i, j)
+	}
 }

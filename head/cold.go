@@ -84,7 +84,8 @@ func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint3
 }
 
 // coldOrder is the rows of a run grouped by series: those of the k-th one are
-// rows[ends[k-1]:ends[k]], in order of arrival, each plus 1.
+// rows[ends[k-1]:ends[k]], in order of arrival, each plus 1. Behind those of the
+// last series stand the rows that were erased.
 type coldOrder struct {
 	rows, ends []uint32
 	of         []uint32 // scratch: which series a row is of
@@ -95,15 +96,21 @@ type coldOrder struct {
 func (r *coldRun) order(o *coldOrder, list []*Series) {
 	n := int(r.rows) + 1
 	o.rows, o.of = slices.Grow(o.rows[:0], n)[:n], slices.Grow(o.of[:0], n)[:n]
-	o.ends = slices.Grow(o.ends[:0], len(list)+1)[:len(list)+1]
+	erased := uint32(len(list))
+	o.ends = slices.Grow(o.ends[:0], len(list)+2)[:len(list)+2]
 	clear(o.ends)
+	for at := range o.of {
+		o.of[at] = erased
+	}
 	for k, s := range list {
 		o.of[r.last[s]] = uint32(k)
 	}
 	for at := r.rows; at > 0; at-- { // a row comes before the one that is linked to it
 		k := o.of[at]
 		o.ends[k+1]++
-		o.of[r.row(at).prev] = k // of the 0th for the series' first row
+		if k != erased {
+			o.of[r.row(at).prev] = k // of the 0th for the series' first row
+		}
 	}
 	for k := range list {
 		o.ends[k+1] += o.ends[k]

@@ -3,6 +3,8 @@ package head
 import (
 	"math"
 
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -13,7 +15,7 @@ import (
 // ever held it are in order of their LSNs.
 //
 // The bounds never change. The rest is the committer's while the container is
-// open, readers hold Head.mu; frozen, it is immutable.
+// open, readers hold Head.mu; frozen, it is immutable but for what is erased of it.
 type Container struct {
 	lo, hi int64 // both ends included, Unix milliseconds
 	// opened is the last frame before it was opened, last the newest frame that put samples here.
@@ -25,7 +27,8 @@ type Container struct {
 	newest       int64    // the newest timestamp put here
 	touchedMs    int64    // when last, monotonic
 	frozen       bool
-	dropped      bool // a block holds its samples: only views from before still have it
+	erased       map[*Series]tombstones.Intervals // what deletes have removed since it was frozen
+	dropped      bool                             // a block holds its samples: only views from before still have it
 }
 
 // newContainer returns the container [lo, hi].

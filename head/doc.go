@@ -11,6 +11,7 @@
 //	                   judge.go      what is too old, late or new is taken out
 //	                   wal           a frame a batch, one sync a group
 //	                   applier.go    each sample to its part, in the order of the log
+//	Delete             delete.go     a frame like a batch; what came before it goes, nothing later
 //	View, Reader       view.go       tail, chunks and late samples, merged
 //	Replay             replay.go     the log through the same applier, unjudged
 //

@@ -3,10 +3,12 @@ package head
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/wal"
@@ -149,11 +151,16 @@ func (c *Container) chunks() int {
 }
 
 // Each calls emit for every series, sorted by labels, with its chunks: sealed,
-// ascending, disjoint, late samples merged in, cut by a Sealer. The chunks are borrowed until emit returns; emit's error ends it.
+// ascending, disjoint, late samples merged in, cut by a Sealer. The chunks are
+// borrowed until emit returns; emit's error ends it. What was deleted before the
+// call is left out; of a series nothing may be left.
 func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.Chunk) error) error {
 	var list []*Series
 	f.c.each(func(s *Series) { list = append(list, s) })
 	slices.SortFunc(list, func(a, b *Series) int { return labels.Compare(a.labels, b.labels) })
+	f.head.mu.RLock()
+	erased := maps.Clone(f.c.erased)
+	f.head.mu.RUnlock()
 	fin := &finisher{applier: newApplier(f.head.options), seal: NewSealer(f.head.options)}
 	if f.c.cold != nil {
 		f.c.cold.order(&fin.order, list)
@@ -167,6 +174,9 @@ func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.C
 			chunks = fin.coldRows(f.c, k)
 		} else {
 			chunks = fin.part(f.c, f.c.parts[s])
+		}
+		if in := erased[s]; len(in) > 0 {
+			chunks = fin.without(chunks, in)
 		}
 		if err := emit(s.labels, chunks); err != nil {
 			return err
@@ -220,6 +230,21 @@ func (f *finisher) coldRows(c *Container, k int) []chunkenc.Chunk {
 	c.cold.copyOrdered(&a.late, &f.order, k)
 	f.out = f.out[:0]
 	return f.sealAll(a.merge(nil, &a.late))
+}
+
+// without returns chunks without what is erased of them.
+func (f *finisher) without(chunks []chunkenc.Chunk, erased tombstones.Intervals) []chunkenc.Chunk {
+	runs := f.applier.runs.reset()
+	for i := range chunks {
+		runs.decode(&f.applier.dec, &chunks[i])
+	}
+	f.out = f.out[:0]
+	for _, r := range runs.list {
+		if cutOut(r, erased); r.Len() > 0 {
+			f.out = f.seal.Seal(f.out, r)
+		}
+	}
+	return f.out
 }
 
 func (f *finisher) sealAll(runs []*chunkenc.Samples) []chunkenc.Chunk {

@@ -168,6 +168,16 @@ func nearOptions() head.Options {
 
 // start opens the log in /wal of fs and replays it.
 func start(fs vfs.FS, o head.Options, w wal.Options) (*process, error) {
+	return startWith(fs, o, w, nil)
+}
+
+// startRemembering starts with a delete that the log does not have.
+func startRemembering(fs vfs.FS, o head.Options, d head.Delete, lsn int) (*process, error) {
+	d.LSN = wal.LSN(lsn)
+	return startWith(fs, o, wal.Options{SegmentBytes: 1 << 12}, []head.Delete{d})
+}
+
+func startWith(fs vfs.FS, o head.Options, w wal.Options, remembered []head.Delete) (*process, error) {
 	w.FS, w.Dir = fs, "/wal"
 	log, err := wal.Open(w)
 	if err != nil {
@@ -178,6 +188,7 @@ func start(fs vfs.FS, o head.Options, w wal.Options) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.Remember(remembered)
 	if err := h.Replay(context.Background(), nil); err != nil {
 		h.Close()
 		_ = log.Close()

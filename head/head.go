@@ -29,6 +29,7 @@ type Head struct {
 	collections atomic.Uint64 // counts what took series out of the identity table
 	coldBytes   atomic.Int64  // of the pages of cold runs
 	holding     int           // how many series have samples in a container; the committer's
+	deletes     []Delete      // known before Replay; after it, those of the log
 
 	// intake guards the way into the queue.
 	intake   sync.RWMutex

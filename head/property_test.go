@@ -183,7 +183,7 @@ func TestReadableIsAcknowledged(t *testing.T) {
 		newest := int64(nowMs - 100*hourMs)
 		m.again(t, drawOptions(t))
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			switch rapid.IntRange(0, 13).Draw(t, "step") {
+			switch rapid.IntRange(0, 16).Draw(t, "step") {
 			case 0:
 				m.p.stop() // an error of the disk is no loss: all that was acknowledged is synced
 				m.again(t, drawOptions(t))
@@ -208,6 +208,10 @@ func TestReadableIsAcknowledged(t *testing.T) {
 				m.fs.SetCapacity(0)
 			case 5:
 				m.standAlone(t)
+			case 6, 7:
+				m.delete(t, newest)
+			case 8:
+				m.freeze(t)
 			default:
 				m.write(t, drawRequest(t, &newest))
 			}
@@ -220,6 +224,46 @@ func TestReadableIsAcknowledged(t *testing.T) {
 		}
 		m.p.stop()
 	})
+}
+
+// delete removes a range of some series; with an error nothing is deleted.
+func (m *machine) delete(t *rapid.T, newest int64) {
+	m.clock.ms.Add(2000)
+	d := head.Delete{MinT: math.MinInt64, MaxT: math.MaxInt64}
+	if rapid.Bool().Draw(t, "from") {
+		d.MinT = newest - rapid.Int64Range(0, 4*hourMs/1000).Draw(t, "ago")*1000
+	}
+	if rapid.Bool().Draw(t, "to") {
+		d.MaxT = max(d.MinT, newest-rapid.Int64Range(-1, 4*hourMs/1000).Draw(t, "until")*1000)
+	}
+	which := rapid.SampledFrom([]string{"0", "1", "[2-4]", ".*"}).Draw(t, "series")
+	d.Matchers = []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "i", which)}
+	want := m.want.clone()
+	for i, s := range want.samples {
+		maps.DeleteFunc(s, func(at int64, _ sample) bool {
+			return d.MinT <= at && at <= d.MaxT && d.Matchers[0].Matches(fmt.Sprint(i))
+		})
+	}
+	lsn, err := m.p.head.Delete(context.Background(), []head.Delete{d})
+	switch {
+	case lsn == 0 && err == nil:
+		t.Fatal("a delete without a frame")
+	case lsn == 0:
+		m.errored = append(m.errored, want)
+	case err != nil: // it is in the log, but maybe not on the disk
+		m.want, m.errored = want, append(m.errored, m.want)
+	default:
+		m.want, m.errored = want, nil
+	}
+}
+
+// freeze closes some of the containers, as a flush does whose block cannot be written yet.
+func (m *machine) freeze(t *rapid.T) {
+	some := rapid.Bool().Draw(t, "some")
+	_, err := m.p.head.Freeze(context.Background(), func(c head.ContainerInfo) bool { return !some || c.Samples%2 == 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // standAlone fails unless each segment names every series that its frames use.

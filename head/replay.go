@@ -3,6 +3,7 @@ package head
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/model/exemplar"
@@ -23,7 +24,7 @@ import (
 // be nil. Samples from before that frame, which then must have been of a block
 // that was set aside, end up in a container of their own: Freeze returns it.
 func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)) error {
-	r := replayer{head: h, covered: covered, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
+	r := replayer{head: h, covered: covered, remembered: h.deletes, committer: newCommitter(h), started: time.Now(), reported: time.Now()}
 	r.committer.nowMs = h.clock.bounds().nowMs
 	rec, err := h.options.Log.Replay(r.progress, func(f wal.Frame) error {
 		if err := ctx.Err(); err != nil {
@@ -34,6 +35,8 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (f
 	if err != nil {
 		return fmt.Errorf("replay of the log: %w", err)
 	}
+	r.erasedBefore(math.MaxUint64)
+	h.deletes = r.found
 	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
 	if len(rec.Lost) > 0 || r.unnamed > 0 {
@@ -62,6 +65,7 @@ type replayer struct {
 	skipped           int
 	batch             record.Batch
 	held              []bool // of the frame: which samples a block holds
+	remembered, found []Delete
 	samples           int
 	unnamed           int
 	started, reported time.Time
@@ -81,6 +85,7 @@ func (r *replayer) frame(f wal.Frame) error {
 	if err := record.Decode(b, f.Payload); err != nil {
 		return fmt.Errorf("frame %d of segment %d: %w", f.LSN, f.Segment, err)
 	}
+	r.erasedBefore(f.LSN)
 	id := r.head.identity
 	for _, s := range b.Series {
 		id.restore(s.Ref, s.Labels)
@@ -109,6 +114,7 @@ func (r *replayer) frame(f wal.Frame) error {
 		r.exemplar(&b.Exemplars[i])
 	}
 	r.head.metadata.apply(b.Metadata)
+	r.deletes(b.Deletes, f.LSN)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/ooo"
@@ -157,6 +158,7 @@ type Reader struct {
 	piece  ooo.Buffer
 	out    chunkenc.Samples // what emit is given
 	chain  []uint32
+	erased tombstones.Intervals // of the snapshot
 }
 
 // NewReader returns a reader of the view.
@@ -184,7 +186,7 @@ func (r *Reader) AppendLayers(dst []ooo.Layer, s *Series, mint, maxt int64) []oo
 		if c.has(s) {
 			dst = append(dst, ooo.Layer{Lo: c.lo, Hi: c.hi, Last: c.rank(), Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 				r.snapshot(c, s, lo, hi)
-				return r.emitSnapshot(lo, hi, emit)
+				return r.emitSnapshot(lo, hi, emitWithout(r.erased, emit))
 			}})
 		}
 	}
@@ -200,6 +202,7 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 	mu := &r.view.head.mu
 	mu.RLock()
 	defer mu.RUnlock()
+	r.erased = c.erased[s]
 	if c.cold != nil {
 		r.chain = c.cold.copyTo(&r.late, s, mint, maxt, r.chain)
 		return

@@ -1,0 +1,310 @@
+package head
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/wal"
+	"github.com/rwsink/rwsink/wal/record"
+)
+
+// A delete removes what was acknowledged before it of a range of time of some
+// series, and nothing later:
+//
+//  1. It is a frame of the log like a batch, with a number of its own: what is
+//     in the head at that moment came before, what is not came later.
+//  2. Open containers lose the samples themselves, so that what comes later to
+//     the same container is not mistaken for them.
+//  3. Frozen containers take no more samples and are read without the lock: what
+//     is erased of them is noted beside, and left out by who reads or flushes them.
+//
+// Replay does the same at the same place of the log. Exemplars and metadata
+// stay, as in Prometheus.
+
+// Delete removes the samples in [MinT, MaxT] (Unix milliseconds, both included)
+// of the series that all matchers match, as far as their frames are not after LSN.
+type Delete struct {
+	LSN        wal.LSN
+	MinT, MaxT int64
+	Matchers   []*labels.Matcher
+}
+
+// Matches says whether the delete means the series.
+func (d *Delete) Matches(ls labels.Labels) bool { return matches(ls, d.Matchers) }
+
+// Delete logs deletes as one frame, applies it to what the head holds, syncs it
+// whatever the policy is, and returns its LSN, which the deletes are given. The
+// error is an *UnavailableError, unless the deletes are more than a frame can
+// hold; where the LSN is 0 nothing was deleted, else the sync failed.
+func (h *Head) Delete(ctx context.Context, list []Delete) (lsn wal.LSN, err error) {
+	e := h.between(ctx, func(c *committer) { lsn, err = c.delete(list) })
+	if e != nil {
+		return 0, unavailable(e)
+	}
+	return lsn, err
+}
+
+func (c *committer) delete(list []Delete) (wal.LSN, error) {
+	b := record.Batch{Deletes: make([]record.Delete, len(list))}
+	for i, d := range list {
+		r := record.Delete{MinT: d.MinT, MaxT: d.MaxT, Matchers: make([]record.Matcher, len(d.Matchers))}
+		for k, m := range d.Matchers {
+			r.Matchers[k] = record.Matcher{Type: m.Type, Name: m.Name, Value: m.Value}
+		}
+		b.Deletes[i] = r
+	}
+	payload := record.Append(nil, &b)
+	if len(payload) > c.maxPayload {
+		return 0, fmt.Errorf("the deletes take %d bytes of log, at most %d", len(payload), c.maxPayload)
+	}
+	lsn, err := c.logFrame(payload)
+	if err != nil { // as of any group, nothing of it is in the log then
+		c.head.options.Metrics.GroupFailures.Inc()
+		c.head.log.Warn("nothing was deleted", "err", err)
+		return 0, unavailable(err)
+	}
+	c.head.options.Metrics.Groups.Inc()
+	for i := range list {
+		list[i].LSN = lsn
+		c.erase(&list[i])
+	}
+	if err := c.log.Sync(); err != nil {
+		return lsn, unavailable(fmt.Errorf("what was deleted is not durable yet: %w", err))
+	}
+	return lsn, nil
+}
+
+// logFrame writes one frame as a group.
+func (c *committer) logFrame(payload []byte) (lsn wal.LSN, err error) {
+	if _, err := c.log.Begin(); err != nil {
+		return 0, err
+	}
+	if lsn, err = c.log.Write(wal.ClassWritten, payload); err != nil {
+		return 0, err
+	}
+	return lsn, c.log.Commit()
+}
+
+// compileDeletes returns the deletes of a frame; err tells of those that no matcher can be made of.
+func compileDeletes(list []record.Delete, lsn wal.LSN) (out []Delete, err error) {
+next:
+	for _, r := range list {
+		d := Delete{LSN: lsn, MinT: r.MinT, MaxT: r.MaxT}
+		for _, m := range r.Matchers {
+			matcher, e := labels.NewMatcher(m.Type, m.Name, m.Value)
+			if e != nil {
+				err = fmt.Errorf("delete of frame %d: matcher on %q: %w", lsn, m.Name, e)
+				continue next
+			}
+			d.Matchers = append(d.Matchers, matcher)
+		}
+		out = append(out, d)
+	}
+	return out, err
+}
+
+// eraseStep is of how many series the samples are erased under one lock, so
+// that readers need not wait for the last of them.
+const eraseStep = 64
+
+// erase takes what d removes out of every container.
+func (c *committer) erase(d *Delete) {
+	list := c.head.containers.Load()
+	if len(list.overlapping(d.MinT, d.MaxT)) == 0 {
+		return
+	}
+	series := c.matching(d.Matchers)
+	for step := range slices.Chunk(series, eraseStep) {
+		c.head.mu.Lock()
+		for _, s := range step {
+			for _, box := range list.frozen {
+				box.eraseFrozen(s, d.MinT, d.MaxT)
+			}
+			for _, box := range list.open {
+				c.eraseOpen(box, s, d.MinT, d.MaxT)
+			}
+			if s.containers == 0 {
+				s.seen = false
+			}
+		}
+		c.head.mu.Unlock()
+	}
+}
+
+// matching returns the series that all matchers match.
+func (c *committer) matching(ms []*labels.Matcher) []*Series {
+	ctx, id := context.Background(), c.head.identity
+	p, err := tsdb.PostingsForMatchers(ctx, postingsReader{postings: id.postings}, ms...)
+	if err != nil {
+		panic("BUG: postings in memory cannot be read: " + err.Error())
+	}
+	all, err := id.all(ctx, p)
+	if err != nil {
+		panic("BUG: postings in memory cannot be read: " + err.Error())
+	}
+	return all
+}
+
+// eraseFrozen notes what is erased of s in a frozen container. Head.mu is held for writing.
+func (c *Container) eraseFrozen(s *Series, lo, hi int64) {
+	if !c.overlaps(lo, hi) || !c.has(s) {
+		return
+	}
+	if c.erased == nil {
+		c.erased = map[*Series]tombstones.Intervals{}
+	}
+	// A copy: whoever reads has the list of before.
+	c.erased[s] = slices.Clone(c.erased[s]).Add(tombstones.Interval{Mint: lo, Maxt: hi})
+}
+
+// eraseOpen takes the samples of s in [lo, hi] out of an open container, and s
+// with the last of them. Head.mu is held for writing.
+func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {
+	if !box.overlaps(lo, hi) || !box.has(s) {
+		return
+	}
+	empty := false
+	if box.cold != nil {
+		before := box.cold.memory()
+		empty = box.cold.erase(s, lo, hi)
+		c.head.coldBytes.Add(int64(box.cold.memory() - before))
+	} else if empty = c.applier.erase(box, box.parts[s], lo, hi); empty {
+		delete(box.parts, s)
+		if s.liveIn == box {
+			s.live, s.liveIn = nil, nil
+		}
+	}
+	if empty {
+		c.head.release(s)
+	}
+}
+
+// erase takes the samples in [lo, hi] out of p, a part of c. All of p is sealed
+// for it, its slot closed. It says whether nothing is left.
+func (a *applier) erase(c *Container, p *part, lo, hi int64) (empty bool) {
+	if p.tailLen() > 0 || int(p.open) < len(p.chunks) {
+		a.closeSlot(c, p)
+	}
+	if p.lateLen() > 0 {
+		a.mergeLate(c, p)
+	}
+	before := len(p.chunks)
+	p.chunks = a.without(c, p.chunks, p.shift, tombstones.Intervals{{Mint: lo, Maxt: hi}})
+	p.open = int32(len(p.chunks))
+	a.stats.chunks += len(p.chunks) - before
+	if len(p.chunks) == 0 {
+		return true
+	}
+	p.maxT = p.chunks[len(p.chunks)-1].MaxT
+	p.slotEnd = c.slotEnd(p.maxT, p.shift)
+	return false
+}
+
+// without returns chunks without what is erased of them, in memory of their own
+// where that is anything.
+func (a *applier) without(c *Container, chunks []chunkenc.Chunk, shift uint8, erased tombstones.Intervals) []chunkenc.Chunk {
+	if !slices.ContainsFunc(chunks, func(ch chunkenc.Chunk) bool { return touches(erased, ch.MinT, ch.MaxT) }) {
+		return chunks
+	}
+	a.sealed = nil
+	for i := range chunks {
+		ch := &chunks[i]
+		if !touches(erased, ch.MinT, ch.MaxT) {
+			a.sealed = append(a.sealed, *ch)
+			continue
+		}
+		runs := a.runs.reset()
+		runs.decode(&a.dec, ch)
+		for _, run := range runs.list {
+			if cutOut(run, erased); run.Len() > 0 {
+				a.cut(c, run, shift)
+			}
+		}
+	}
+	out := a.sealed
+	a.sealed = nil
+	return out
+}
+
+// touches says whether some of [lo, hi] is erased.
+func touches(erased tombstones.Intervals, lo, hi int64) bool {
+	return slices.ContainsFunc(erased, func(i tombstones.Interval) bool { return i.Mint <= hi && i.Maxt >= lo })
+}
+
+// cutOut takes what is erased out of a run.
+func cutOut(run *chunkenc.Samples, erased tombstones.Intervals) {
+	for _, i := range erased {
+		run.Cut(i.Mint, i.Maxt)
+	}
+}
+
+// emitWithout returns an emit that leaves out what is erased.
+func emitWithout(erased tombstones.Intervals, emit func(*chunkenc.Samples) error) func(*chunkenc.Samples) error {
+	if len(erased) == 0 {
+		return emit
+	}
+	return func(run *chunkenc.Samples) error {
+		if cutOut(run, erased); run.Len() == 0 {
+			return nil
+		}
+		return emit(run)
+	}
+}
+
+// erase takes the rows of s in [lo, hi] out of its chain and says whether none
+// is left. The rows stay where they are until the run goes.
+func (r *coldRun) erase(s *Series, lo, hi int64) (empty bool) {
+	last := r.last[s]
+	link := &last
+	for at := last; at != 0; {
+		row := r.row(at)
+		if row.t >= lo && row.t <= hi {
+			*link = row.prev
+		} else {
+			link = &row.prev
+		}
+		at = row.prev
+	}
+	if last == 0 {
+		delete(r.last, s)
+		return true
+	}
+	r.last[s] = last
+	return false
+}
+
+// Remember tells the head, before Replay, of deletes in order of LSN that are
+// known beside the log: of a damaged stretch of it they are all there is.
+func (h *Head) Remember(list []Delete) { h.deletes = list }
+
+// Replayed returns, after Replay, the deletes that the log has.
+func (h *Head) Replayed() []Delete { return h.deletes }
+
+// erasedBefore applies the remembered deletes that came before the frame lsn.
+func (r *replayer) erasedBefore(lsn wal.LSN) {
+	for len(r.remembered) > 0 && r.remembered[0].LSN < lsn {
+		r.committer.erase(&r.remembered[0])
+		r.remembered = r.remembered[1:]
+	}
+}
+
+// deletes applies those of a frame.
+func (r *replayer) deletes(list []record.Delete, lsn wal.LSN) {
+	if len(list) == 0 {
+		return
+	}
+	out, err := compileDeletes(list, lsn)
+	if err != nil {
+		r.head.log.Error("a delete of the log cannot be applied", "err", err)
+	}
+	for i := range out {
+		r.committer.erase(&out[i])
+	}
+	r.found = append(r.found, out...)
+}
