@@ -44,6 +44,9 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 		}
 		return nil, err
 	}
+	for _, b := range list {
+		s.watch(b)
+	}
 	slices.SortFunc(list, byGeneration)
 	return list, nil
 }
@@ -111,7 +114,8 @@ func byGeneration(a, b *block.Block) int {
 	return 0
 }
 
-// lastLSN returns the newest frame that the blocks, those removed included, know of.
+// lastLSN returns the newest frame that the blocks, those removed included, and
+// the deletes know of.
 func (s *Store) lastLSN() wal.LSN {
 	last := uint64(0)
 	for _, b := range *s.blocks.Load() {
@@ -120,26 +124,8 @@ func (s *Store) lastLSN() wal.LSN {
 	for _, r := range s.coverage().ranges {
 		last = max(last, r.To)
 	}
+	last = max(last, uint64(s.deletes.last))
 	return wal.LSN(last)
-}
-
-// setAside moves a damaged block to the quarantine, under a name that says so.
-func (s *Store) setAside(dir string, why error) error {
-	fs, quarantine := s.o.FS, filepath.Join(s.o.Path, quarantineName)
-	to := filepath.Join(quarantine, filepath.Base(dir)+".damaged")
-	err := fs.MkdirAll(quarantine)
-	if err == nil {
-		err = fs.SyncDir(s.o.Path)
-	}
-	if err == nil {
-		err = fs.Rename(dir, to)
-	}
-	if err != nil {
-		return fmt.Errorf("set a damaged block aside: %w", err)
-	}
-	s.o.Metrics.Store.SetAside.Inc()
-	s.log.Error("a damaged block was set aside", "block", filepath.Base(dir), "now", to, "err", why)
-	return errors.Join(fs.SyncDir(quarantine), fs.SyncDir(filepath.Dir(dir)))
 }
 
 // discard unlinks the files of a block at once and lets go of it; readers that
@@ -169,12 +155,16 @@ func (s *Store) removeDir(dir string) error {
 	return nil
 }
 
-// replace swaps blocks for others in one step and discards the old ones.
+// replace swaps blocks for others in one step and discards the old ones, but for
+// those that were found damaged meanwhile: these are set aside. deletes.mu is held.
 func (s *Store) replace(old []*block.Block, add ...*block.Block) error {
+	s.listing.Lock()
 	next := slices.DeleteFunc(slices.Clone(*s.blocks.Load()), func(b *block.Block) bool { return slices.Contains(old, b) })
 	next = append(next, add...)
 	slices.SortStableFunc(next, byGeneration)
 	s.blocks.Store(&next)
+	old = slices.DeleteFunc(slices.Clone(old), func(b *block.Block) bool { return slices.Contains(s.faulty, b) })
+	s.listing.Unlock()
 	s.gauge()
 	var errs []error
 	for _, b := range old {
@@ -184,9 +174,12 @@ func (s *Store) replace(old []*block.Block, add ...*block.Block) error {
 }
 
 func (s *Store) closeBlocks() error {
-	for _, b := range *s.blocks.Swap(&[]*block.Block{}) {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	for _, b := range append(s.faulty, *s.blocks.Swap(&[]*block.Block{})...) {
 		b.Release()
 	}
+	s.faulty = nil
 	return nil
 }
 

@@ -124,6 +124,9 @@ func (c *checker) check(ctx context.Context) error {
 		return err
 	}
 	c.checkRemovals()
+	if _, _, err := readDeletes(filepath.Join(c.path, blocksName)); err != nil {
+		c.fault(err)
+	}
 	if err := c.listQuarantine(); err != nil {
 		return err
 	}

@@ -3,10 +3,8 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -218,36 +216,36 @@ func floor(t, length int64) int64 {
 	return t - mod
 }
 
-// merge makes one block of a group, sorted by generation, and puts it in their place.
+// merge makes one block of a group, sorted by generation, and puts it in their
+// place: without what is deleted, and none at all where that is everything.
 func (s *Store) merge(ctx context.Context, group []*block.Block) error {
 	started := time.Now()
 	var size int64
 	for _, b := range group {
 		size += b.Size()
 	}
-	w, err := block.Create(s.o.FS, filepath.Join(s.o.Path, blocksName), size)
+	w, err := s.begin(size)
 	if err != nil {
 		return err
 	}
 	m := newMerger(s.o.Head, group)
 	if err := m.run(ctx, w); err != nil {
-		return errors.Join(err, w.Abort())
+		return s.abandon(w, err)
 	}
 	info := mergedInfo(group)
 	info.Logs = s.reached(info.Logs)
-	dir, err := w.Commit(ctx, info)
+	b, err := s.publish(ctx, w, info, group)
 	if err != nil {
 		return err
 	}
-	b, err := s.openWritten(dir)
-	if err != nil {
-		return err
-	}
-	s.written(b)
 	s.o.Metrics.Store.CompactionSeconds.Observe(time.Since(started).Seconds())
+	if b == nil {
+		s.log.Info("nothing is left of blocks whose samples were deleted", "blocks", len(group))
+		return nil
+	}
 	s.log.Info("merged", "blocks", len(group), "into", b.Name(), "samples", b.Meta().Stats.NumSamples,
 		"bytes", b.Size(), "copied_chunks", m.copied, "sealed_chunks", m.sealed, "took", time.Since(started).Round(time.Millisecond))
-	return s.replace(group, b)
+	return nil
 }
 
 // mergedInfo is what is known of a merge before its samples: the highest
@@ -263,6 +261,9 @@ func mergedInfo(group []*block.Block) block.CommitInfo {
 		ci.Level = max(ci.Level, meta.Compaction.Level+1)
 		ci.Sources = append(ci.Sources, meta.Compaction.Sources...)
 		ci.Parents = append(ci.Parents, b.Name())
+	}
+	if len(group) == 1 { // cleaned
+		ci.Level--
 	}
 	slices.SortFunc(ci.Sources, ulid.ULID.Compare)
 	ci.Sources = slices.Compact(ci.Sources)

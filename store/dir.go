@@ -19,6 +19,7 @@ const (
 	walName        = "wal"
 	blocksName     = "blocks"
 	quarantineName = "quarantine"
+	snapshotsName  = "snapshots"
 )
 
 // layoutVersion is the version of the directory's layout; VERSION holds it in
@@ -56,7 +57,7 @@ func checkVersion(fs vfs.FS, dir string) error {
 		if slices.Contains(names, walName) {
 			return fmt.Errorf("%s is missing beside a log: is %s a data directory of rwsink?", versionName, dir)
 		}
-		return writeWhole(fs, name, []byte(layoutVersion+"\n"))
+		return vfs.WriteWhole(fs, name, []byte(layoutVersion+"\n"))
 	}
 	got, err := readSmall(fs, name)
 	if err != nil {
@@ -64,28 +65,6 @@ func checkVersion(fs vfs.FS, dir string) error {
 	}
 	if v := strings.TrimSpace(got); v != layoutVersion {
 		return fmt.Errorf("%s: layout version %q, this rwsink knows %s: use a newer rwsink", name, v, layoutVersion)
-	}
-	return nil
-}
-
-// writeWhole writes a file under another name and renames it, so that it is
-// whole and durable, or as it was.
-func writeWhole(fs vfs.FS, name string, data []byte) (err error) {
-	tmp := name + ".tmp"
-	if err := fs.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	f, err := fs.Create(tmp)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = errors.Join(fs.Rename(tmp, name), fs.SyncDir(filepath.Dir(name)))
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
 }

@@ -8,17 +8,23 @@
 //	LOCK         held by the process; the operating system lets go of it
 //	VERSION      the layout of the directory, a decimal number and a newline
 //	wal/         the segments of the log
-//	blocks/      one directory a block, and what is remembered of removed ones
+//	blocks/      one directory a block, what is remembered of removed ones and of deletes
+//	snapshots/   data directories of hard links
 //	quarantine/  damaged blocks, set aside as they were found
 //
 // What holds at any moment:
 //
 //   - The directory, its parents and VERSION are durable before the log is
 //     written to, so that no power cut takes away what was acknowledged.
+//
 //   - A directory of a newer layout, or with a log but no VERSION, is refused; only
 //     LOCK is made in it.
+//
 //   - A view holds every batch acknowledged before it was taken. It is immutable
 //     but for later samples, which it may show.
+//
+//   - What is deleted is seen no more, is durable in the log before that is said, and
+//     stays deleted whatever is flushed, merged or brought back by a restart (deletes.go).
 //
 // Check verifies a directory that no process uses, and changes nothing in it.
 // View.Export writes one of Prometheus's blocks, Fill adds samples from elsewhere in

@@ -10,7 +10,7 @@ import (
 
 // ReplayOnly is Replay without the maintenance loop: only what the test asks for happens.
 func (s *Store) ReplayOnly(ctx context.Context) error {
-	return s.head.Replay(ctx, s.coverage().find)
+	return s.replayHead(ctx)
 }
 
 // FlushSome flushes the containers that pick chooses, without merging.
@@ -81,4 +81,14 @@ func (s *Store) Written() float64 {
 		panic(err)
 	}
 	return m.GetCounter().GetValue()
+}
+
+// ForgetDeletes forgets the deletes of what ended before bound.
+func (s *Store) ForgetDeletes(bound int64) { s.forgetDeletes(bound) }
+
+// RememberDelete remembers one that is in no log.
+func (s *Store) RememberDelete(d head.Delete) {
+	s.deletes.mu.Lock()
+	defer s.deletes.mu.Unlock()
+	s.deletes.remember(d)
 }

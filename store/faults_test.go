@@ -55,7 +55,7 @@ func leftovers(t testing.TB, s *store.Store, dir string) (left []string) {
 	}
 	open := s.BlockDirs()
 	for _, n := range names {
-		if n.Name() != "removed.json" && !slices.Contains(open, filepath.Join(dir, "blocks", n.Name())) {
+		if n.Name() != "removed.json" && n.Name() != "deletes.json" && !slices.Contains(open, filepath.Join(dir, "blocks", n.Name())) {
 			left = append(left, n.Name())
 		}
 	}

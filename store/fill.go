@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
@@ -90,7 +88,7 @@ func (s *Store) Fill(ctx context.Context, lo, hi int64, each func(add func(label
 	if err != nil {
 		return out, err
 	}
-	w, err := block.Create(s.o.FS, filepath.Join(s.o.Path, blocksName), exportSegment)
+	w, err := s.begin(exportSegment)
 	if err != nil {
 		return out, err
 	}
@@ -99,21 +97,15 @@ func (s *Store) Fill(ctx context.Context, lo, hi int64, each func(add func(label
 		seal: head.NewSealer(s.o.Head), joined: &chunkenc.Samples{}, kept: &chunkenc.Samples{},
 	}
 	if err := each(func(ls labels.Labels, layers []ooo.Layer) error { return f.add(ctx, ls, layers) }); err != nil {
-		return out, errors.Join(err, w.Abort())
+		return out, s.abandon(w, err)
 	}
 	out = f.out
 	out.Samples = w.Samples()
-	dir, err := w.Commit(ctx, block.CommitInfo{Generation: block.Generation{Class: block.ClassFilled, LSN: uint64(s.wal.Last())}, Level: 1})
-	if err != nil || dir == "" {
-		return out, err
+	b, err := s.publish(ctx, w, block.CommitInfo{Generation: block.Generation{Class: block.ClassFilled, LSN: uint64(s.wal.Last())}, Level: 1}, nil)
+	if err == nil && b != nil {
+		out.Block = b.Name()
 	}
-	b, err := s.openWritten(dir)
-	if err != nil {
-		return out, err
-	}
-	s.written(b)
-	out.Block = b.Name()
-	return out, s.replace(nil, b)
+	return out, err
 }
 
 // fillRun is how many samples wait to be sealed, at most.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -15,13 +14,19 @@ import (
 	"github.com/rwsink/rwsink/wal"
 )
 
+// alive returns a context that also ends when the store is closed.
+func (s *Store) alive(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
 // Flush makes blocks of everything in the head and merges what overlaps; it
 // returns when done, or early when ctx ends or the store is closed. It works
 // while the clock is suspect, too.
 func (s *Store) Flush(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := s.alive(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
 	s.maintenance.Lock()
 	defer s.maintenance.Unlock()
 	all := func(head.ContainerInfo) bool { return true }
@@ -60,32 +65,24 @@ func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) e
 // the head before the list of blocks, so that the samples are never missing.
 func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
 	started := time.Now()
-	w, err := block.Create(s.o.FS, filepath.Join(s.o.Path, blocksName), int64(f.Samples())*flushedBytes)
+	w, err := s.begin(int64(f.Samples()) * flushedBytes)
 	if err != nil {
 		return err
 	}
 	err = f.Each(ctx, func(ls labels.Labels, list []chunkenc.Chunk) error { return w.AddSeries(ls, list) })
 	if err != nil {
-		return errors.Join(err, w.Abort())
+		return s.abandon(w, err)
 	}
 	lo, hi := f.Range()
 	from, to := f.Log()
-	dir, err := w.Commit(ctx, block.CommitInfo{
+	b, err := s.publish(ctx, w, block.CommitInfo{
 		Generation: block.Generation{Class: wal.ClassWritten, LSN: uint64(to)}, Level: 1,
 		Logs: []block.LogRange{{MinT: lo, MaxT: hi, From: uint64(from), To: uint64(to)}},
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}
-	if dir != "" {
-		b, err := s.openWritten(dir)
-		if err != nil {
-			return err
-		}
-		if err := s.replace(nil, b); err != nil {
-			return err
-		}
-		s.written(b)
+	if b != nil {
 		s.log.Info("flushed", "block", b.Name(), "samples", b.Meta().Stats.NumSamples, "series", b.Meta().Stats.NumSeries,
 			"bytes", b.Size(), "took", time.Since(started).Round(time.Millisecond))
 	}
@@ -103,6 +100,7 @@ func (s *Store) openWritten(dir string) (*block.Block, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.removeDir(dir))
 	}
+	s.watch(b)
 	return b, nil
 }
 
@@ -124,6 +122,10 @@ func (s *Store) cutLog(ctx context.Context) error {
 	}
 	if segments[1].First > keep {
 		return nil
+	}
+	// A start that does not find a delete in the log does not apply it again.
+	if err := s.trySaveDeletes(); err != nil {
+		return fmt.Errorf("cut the log: %w", err)
 	}
 	if err := s.head.LogState(ctx); err != nil {
 		return fmt.Errorf("cut the log: %w", err)

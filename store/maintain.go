@@ -36,6 +36,7 @@ func (s *Store) maintain(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-pressure:
+		case <-s.noticed:
 		}
 		pressure = s.head.Pressure()
 		if err := s.round(ctx); err != nil && ctx.Err() == nil {
@@ -67,7 +68,7 @@ func (s *Store) round(ctx context.Context) error {
 		// What is frozen must be in blocks: it may stand between two of them.
 		err = errors.Join(s.compact(ctx, false), s.cutLog(ctx))
 	}
-	return errors.Join(err, s.retain())
+	return errors.Join(err, s.retain(), s.trySaveDeletes())
 }
 
 // due returns what chooses the containers to flush:
@@ -129,24 +130,6 @@ func (s *Store) largestCold() map[[2]int64]bool {
 // blockMs is the length of a block's range in milliseconds.
 func (s *Store) blockMs() int64 { return s.o.Head.BlockDuration.Milliseconds() }
 
-// setFaultyAside takes out the blocks in which a reader found damage.
-func (s *Store) setFaultyAside() error {
-	for _, b := range *s.blocks.Load() {
-		fault := b.Fault()
-		if fault == nil {
-			continue
-		}
-		next := slices.DeleteFunc(slices.Clone(*s.blocks.Load()), func(o *block.Block) bool { return o == b })
-		s.blocks.Store(&next)
-		err := s.setAside(b.Dir(), fault)
-		b.Release()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // retain removes the blocks that retention no longer reaches: by time those
 // that ended before, counted from the newest sample or the clock, whichever is
 // older; by size the oldest, log and head counted in, but never the last block:
@@ -154,6 +137,7 @@ func (s *Store) setFaultyAside() error {
 func (s *Store) retain() error {
 	var errs []error
 	if bound, ok := s.retainFrom(); ok {
+		s.forgetDeletes(bound)
 		for _, b := range *s.blocks.Load() {
 			if _, maxT := b.Range(); maxT < bound {
 				errs = append(errs, s.remove(b, "older than retention", math.MinInt64))
@@ -199,6 +183,8 @@ func (s *Store) remove(b *block.Block, why string, keepFrom int64) error {
 	}
 	s.log.Info("removing a block", "block", b.Name(), "why", why, "bytes", b.Size())
 	s.o.Metrics.Store.Removed.Inc()
+	s.deletes.mu.Lock()
+	defer s.deletes.mu.Unlock()
 	return s.replace([]*block.Block{b})
 }
 

@@ -79,14 +79,15 @@ func testHistogram(n int) *histogram.Histogram {
 }
 
 // TestAnyAgeAnyOrder writes samples of any age and kind in random order; between
-// that it flushes, merges, restarts, kills, cuts the log and lets retention
-// remove blocks, while views are open, and reads what was acknowledged.
+// that it deletes, cleans, flushes, merges, restarts, kills, cuts the log, makes
+// snapshots and lets retention remove blocks, while views are open, and reads what
+// was acknowledged and not deleted since.
 func TestAnyAgeAnyOrder(t *testing.T) {
 	parent := quickDir(t)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
-		w := &world{t: t, parent: filepath.Join(parent, fmt.Sprint(n)), now: 10_000, keepFrom: math.MinInt64, want: wanted{}}
+		w := &world{t: t, parent: filepath.Join(parent, fmt.Sprint(n)), now: 10_000, keepFrom: math.MinInt64, want: wanted{}, exemplars: map[int64]int64{}}
 		defer os.RemoveAll(w.parent)
 		w.dir = w.newDir()
 		if rapid.Bool().Draw(t, "retention") {
@@ -117,6 +118,7 @@ type world struct {
 	want      wanted
 	help      string
 	views     []openView
+	exemplars map[int64]int64 // the newest of each series
 }
 
 // openView is a view, what it was opened on, and what was written since.
@@ -137,7 +139,7 @@ func (w *world) open() {
 		BlockDuration: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 700 * time.Millisecond, 3 * time.Second}).Draw(t, "duration"),
 		ChunkSamples:  rapid.SampledFrom([]int{8, 3, 30}).Draw(t, "chunk"),
 		Encoding:      rapid.SampledFrom([]chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw}).Draw(t, "encoding"),
-		Exemplars:     10,
+		Exemplars:     1000,
 		Accept: head.Accept{
 			Window: -1, Retention: time.Duration(w.retention) * time.Millisecond, MaxFuture: time.Minute,
 			Now: func() time.Time { return time.UnixMilli(w.now) }, TrustClock: true,
@@ -161,7 +163,7 @@ func (w *world) close() {
 func (w *world) step() {
 	t, ctx := w.t, context.Background()
 	var err error
-	switch rapid.IntRange(0, 15).Draw(t, "what") {
+	switch rapid.IntRange(0, 20).Draw(t, "what") {
 	case 0:
 		w.closeViews()
 		w.close()
@@ -192,6 +194,12 @@ func (w *world) step() {
 		w.views = append(w.views, openView{w.s.View(), maps.Clone(w.want), map[event]bool{}})
 	case 10:
 		w.closeViews()
+	case 11, 12:
+		w.delete()
+	case 13:
+		err = w.s.CleanTombstones(ctx)
+	case 14:
+		w.snapshot()
 	default:
 		w.write()
 	}
@@ -243,11 +251,76 @@ func (w *world) write() {
 			v.late[e] = true
 		}
 	}
+	if rapid.Bool().Draw(t, "exemplar") {
+		i := rapid.Int64Range(0, 3).Draw(t, "series")
+		w.exemplars[i] += 10
+		b.Exemplar(resolve(t, h, int(i)), w.exemplars[i], 1, labels.FromStrings("trace", "a"))
+	}
 	w.help = fmt.Sprint(n)
 	b.Metadata("m", model.MetricTypeGauge, "", w.help)
 	res, err := h.Commit(context.Background(), b)
 	if err != nil || res.Samples+res.Histograms != taken {
 		t.Fatalf("commit: %+v, %v; %d are to be taken", res, err, taken)
+	}
+}
+
+// delete removes a range of some series.
+func (w *world) delete() {
+	t := w.t
+	lo, hi := int64(math.MinInt64), int64(math.MaxInt64)
+	if rapid.IntRange(0, 3).Draw(t, "range") > 0 {
+		lo = 10 * rapid.Int64Range(0, 2000).Draw(t, "from")
+		hi = lo + 10*rapid.Int64Range(0, 500).Draw(t, "length")
+	}
+	ms := labels.MustNewMatcher(labels.MatchRegexp, "i", rapid.SampledFrom([]string{"0", "1|2", "3", ".*"}).Draw(t, "which"))
+	if err := w.s.Delete(context.Background(), lo, hi, []*labels.Matcher{ms}); err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(w.want, func(e event, _ string) bool {
+		if e.t < lo || e.t > hi || !ms.Matches(fmt.Sprint(e.series)) {
+			return false
+		}
+		for _, v := range w.views { // which may show it or not
+			v.late[e] = true
+		}
+		return true
+	})
+	for _, v := range w.views {
+		for e := range v.want {
+			if e.t >= lo && e.t <= hi && ms.Matches(fmt.Sprint(e.series)) {
+				v.late[e] = true
+			}
+		}
+	}
+}
+
+// snapshot makes a snapshot and opens what it is restored to.
+func (w *world) snapshot() {
+	t, skip := w.t, rapid.Bool().Draw(w.t, "skip head")
+	name, err := w.s.Snapshot(context.Background(), skip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := filepath.Join(w.dir, "snapshots", name), w.newDir()
+	copyDir(t, from, to)
+	checked, err := store.Check(context.Background(), to, store.CheckOptions{
+		Fault: func(err error) { t.Errorf("the snapshot: %v", err) }, Note: func(string) {},
+	})
+	if err != nil || checked.Faults > 0 {
+		t.Fatalf("check of the snapshot: %v, %v", checked, err)
+	}
+	restored := world{t: t, dir: to, now: w.now, retention: w.retention, want: w.want}
+	restored.open()
+	v := restored.s.View()
+	if got, want := w.read(v), w.want.lines(); !skip && !slices.Equal(got, want) {
+		t.Fatalf("%d samples read of a snapshot, %d acknowledged:\n got %v\nwant %v", len(got), len(want), got, want)
+	}
+	v.Close()
+	restored.close()
+	for _, dir := range []string{from, to} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -306,6 +379,21 @@ func (w *world) check() {
 	}
 	if w.help != "" && w.s.Head().Metadata()["m"].Help != w.help {
 		w.t.Fatalf("metadata %+v, want %s", w.s.Head().Metadata(), w.help)
+	}
+	w.checkExemplars()
+}
+
+// checkExemplars offers one that is older than the newest of each series: who
+// still has that does not take it.
+func (w *world) checkExemplars() {
+	for i, newest := range w.exemplars {
+		b := w.s.Head().NewBatch()
+		b.Exemplar(resolve(w.t, w.s.Head(), int(i)), newest-1, 1, labels.FromStrings("trace", "older"))
+		res, err := w.s.Head().Commit(context.Background(), b)
+		b.Release()
+		if err != nil || res.Exemplars != 0 {
+			w.t.Fatalf("the exemplar of series %d at %d is lost: %+v, %v", i, newest, res, err)
+		}
 	}
 }
 

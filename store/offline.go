@@ -30,7 +30,7 @@ func OpenOffline(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.head.Replay(ctx, s.coverage().find); err != nil {
+	if err := s.replayHead(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

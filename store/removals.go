@@ -46,13 +46,18 @@ func (s *Store) readRemovals() (removals, error) {
 	err = json.Unmarshal(data, &got)
 	switch {
 	case err == nil && got.Magic == removalsMagic && got.Version > removalsVersion:
-		return out, fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got.Version, removalsVersion)
+		return out, newerFileError(path, got.Version, removalsVersion)
 	case err != nil || got.Magic != removalsMagic || got.Version != removalsVersion:
 		s.log.Error("what was removed by retention is not known: samples of it may come back",
 			"err", &vfs.CorruptError{Path: path, Err: errors.Join(err, errors.New("not a list of removals"))})
 		return out, nil
 	}
 	return got, nil
+}
+
+// newerFileError says that a file of the directory is of a newer rwsink.
+func newerFileError(path string, got, known int) error {
+	return fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got, known)
 }
 
 // rememberRemoval writes down that a block is about to be removed, and from
@@ -65,7 +70,7 @@ func (s *Store) rememberRemoval(b *block.Block, keepFrom int64) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(s.o.FS, filepath.Join(s.o.Path, blocksName, removalsName), append(data, '\n')); err != nil {
+	if err := vfs.WriteWhole(s.o.FS, filepath.Join(s.o.Path, blocksName, removalsName), append(data, '\n')); err != nil {
 		return fmt.Errorf("remember a removal: %w", err)
 	}
 	s.removed = next

@@ -71,8 +71,36 @@ func (f *stepFS) Rename(from, to string) error {
 	if err := f.at("rename", to); err != nil {
 		return err
 	}
-	f.may(filepath.Dir(to), func(at func(string) string) error { return os.Rename(at(to), at(from)) })
+	grave := ""
+	if st, err := os.Stat(to); err == nil && !st.IsDir() { // which takes its place
+		if grave, err = f.bury(to); err != nil {
+			return err
+		}
+	}
+	f.may(filepath.Dir(to), func(at func(string) string) error {
+		err := os.Rename(at(to), at(from))
+		if err == nil && grave != "" {
+			err = os.Link(grave, at(to))
+		}
+		return err
+	})
 	return f.OS.Rename(from, to)
+}
+
+func (f *stepFS) Link(from, to string) error {
+	if err := f.at("link", to); err != nil {
+		return err
+	}
+	f.may(filepath.Dir(to), func(at func(string) string) error { return os.RemoveAll(at(to)) })
+	return f.OS.Link(from, to)
+}
+
+// bury keeps a file that is about to go.
+func (f *stepFS) bury(name string) (grave string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	grave = filepath.Join(f.graves, fmt.Sprint(f.n))
+	return grave, os.Link(name, grave)
 }
 
 func (f *stepFS) Remove(name string) error {
@@ -81,10 +109,8 @@ func (f *stepFS) Remove(name string) error {
 	}
 	again := func(at func(string) string) error { return os.Mkdir(at(name), 0o755) }
 	if st, err := os.Stat(name); err == nil && !st.IsDir() {
-		f.mu.Lock()
-		grave := filepath.Join(f.graves, fmt.Sprint(f.n))
-		f.mu.Unlock()
-		if err := os.Link(name, grave); err != nil {
+		grave, err := f.bury(name)
+		if err != nil {
 			return err
 		}
 		again = func(at func(string) string) error { return os.Link(grave, at(name)) }

@@ -49,12 +49,17 @@ type Store struct {
 	head   *head.Head
 	blocks atomic.Pointer[[]*block.Block] // by generation; replaced, never changed
 
+	listing sync.Mutex     // held while blocks is replaced
+	faulty  []*block.Block // taken off the list since damage was found; under listing
+	noticed chan struct{}  // there are faulty ones
+
 	// maintenance is held by whatever changes the blocks.
 	maintenance sync.Mutex
 	ctx         context.Context    // ends with stop, and with it whatever changes the blocks
 	stop        context.CancelFunc //
 	stopped     chan struct{}      // closed when the maintenance loop has ended; nil when there is none
 	removed     removals
+	deletes     deletes
 	collected   time.Time // when the head last let go of series without samples
 }
 
@@ -82,7 +87,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{o: o, log: o.Logger, lock: lock}
+	s := &Store{o: o, log: o.Logger, lock: lock, noticed: make(chan struct{}, 1)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, lock.unlock())
@@ -94,12 +99,18 @@ func (s *Store) open() error {
 	if err := checkVersion(s.o.FS, s.o.Path); err != nil {
 		return err
 	}
+	if err := s.removeUnfinishedSnapshots(); err != nil {
+		return err
+	}
 	list, err := s.openBlocks()
 	if err != nil {
 		return err
 	}
 	s.blocks.Store(&list)
 	if s.removed, err = s.readRemovals(); err != nil {
+		return errors.Join(err, s.closeBlocks())
+	}
+	if err := s.openDeletes(); err != nil {
 		return errors.Join(err, s.closeBlocks())
 	}
 	log, err := wal.Open(wal.Options{
@@ -135,7 +146,7 @@ func onDisk(fs vfs.FS) bool {
 // the maintenance of the blocks. Until it returns nil, writes answer 503 and
 // Ready says why. It logs its progress and ends early with ctx.
 func (s *Store) Replay(ctx context.Context) error {
-	if err := s.head.Replay(ctx, s.coverage().find); err != nil {
+	if err := s.replayHead(ctx); err != nil {
 		return err
 	}
 	if !onDisk(s.o.FS) {

@@ -136,9 +136,28 @@ func (w *sweep) crash(at string) {
 		w.fs.copyTo(w.t, w.dir, dir, c)
 		w.sound(fmt.Sprintf("%s (cut %d)", at, c), dir)
 		w.reopen(fmt.Sprintf("%s (cut %d)", at, c), dir)
+		w.checkSnapshots(at, dir)
 		if err := os.RemoveAll(dir); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+}
+
+// checkSnapshots checks that the snapshots of a copy that was opened are whole.
+func (w *sweep) checkSnapshots(at, dir string) {
+	w.t.Helper()
+	names, err := os.ReadDir(filepath.Join(dir, "snapshots"))
+	if err != nil {
+		return
+	}
+	for _, n := range names {
+		path := filepath.Join(dir, "snapshots", n.Name())
+		w.sound(at+": "+n.Name(), path)
+		o := w.o
+		o.FS, o.Path = nil, path
+		s := w.open(o)
+		w.check(at+": "+n.Name(), s)
+		closeStore(w.t, s)
 	}
 }
 
@@ -237,7 +256,7 @@ func (w *sweep) tidy(at string, s *store.Store, dir string) {
 	open := s.BlockDirs()
 	for _, n := range names {
 		path := filepath.Join(dir, "blocks", n.Name())
-		if !slices.Contains(open, path) && n.Name() != "removed.json" && n.Name() != "removed.json.tmp" {
+		if !slices.Contains(open, path) && !slices.Contains([]string{"removed.json", "removed.json.tmp", "deletes.json", "deletes.json.tmp"}, n.Name()) {
 			w.t.Errorf("%s: %s is left", at, n.Name())
 		}
 	}

@@ -75,7 +75,7 @@ func TestFlush(t *testing.T) {
 	p.answer("PUT", "/api/v1/admin/tsdb/flush", nil, http.StatusNoContent, "")
 	p.answer("GET", "/metrics", nil, http.StatusOK, "\nrwsink_store_block_samples 7\n")
 	p.answer("GET", "/api/v1/admin/tsdb/flush", nil, http.StatusMethodNotAllowed, "")
-	p.answer("POST", "/api/v1/admin/tsdb/delete_series", nil, http.StatusNotFound, "")
+	p.answer("POST", "/api/v1/admin/tsdb/nothing", nil, http.StatusNotFound, "")
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.waitEnd(); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, p.text())
@@ -153,10 +153,13 @@ func timesOf(t *testing.T, st *store.Store) (out []int64) {
 	return out
 }
 
-func TestFlushWithoutTheFlag(t *testing.T) {
+func TestAdminWithoutTheFlag(t *testing.T) {
 	p := startProgram(t, "--storage.path="+t.TempDir())
 	p.waitReady()
-	p.answer("POST", "/api/v1/admin/tsdb/flush", nil, http.StatusForbidden, "--web.enable-admin-api")
+	for _, name := range []string{"flush", "delete_series?match[]=m", "clean_tombstones", "snapshot"} {
+		p.answer("POST", "/api/v1/admin/tsdb/"+name, nil, http.StatusInternalServerError,
+			`"errorType":"unavailable","error":"admin APIs disabled: start rwsink with --web.enable-admin-api"`)
+	}
 }
 
 func TestFlushBeforeReplay(t *testing.T) {
@@ -166,7 +169,7 @@ func TestFlushBeforeReplay(t *testing.T) {
 	}
 	defer st.Close()
 	rec := httptest.NewRecorder()
-	flushHandler(true, st, slog.New(slog.DiscardHandler)).ServeHTTP(rec, httptest.NewRequest("POST", "/", nil))
+	adminHandlers(true, st, slog.New(slog.DiscardHandler))["flush"].ServeHTTP(rec, httptest.NewRequest("POST", "/", nil))
 	if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "replay") || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}

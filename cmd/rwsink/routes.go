@@ -14,7 +14,10 @@ const endpoints = `rwsink
 
 POST /api/v1/write   Prometheus remote write 1.0 and 2.0
 POST /api/v1/read    Prometheus remote read, sampled or streamed
-POST /api/v1/admin/tsdb/flush   everything to blocks; with --web.enable-admin-api
+POST /api/v1/admin/tsdb/delete_series      match[], start, end; these need --web.enable-admin-api
+POST /api/v1/admin/tsdb/clean_tombstones   what is deleted leaves the disk
+POST /api/v1/admin/tsdb/snapshot           skip_head; hard links of the blocks
+POST /api/v1/admin/tsdb/flush              everything to blocks
 GET  /metrics        metrics of this process
 GET  /-/healthy      200 while the process serves
 GET  /-/ready        200 when writes and reads are taken, else 503 and why; a suspect clock is told
@@ -22,10 +25,11 @@ GET  /-/ready        200 when writes and reads are taken, else 503 and why; a su
 
 // routes are the handlers by path.
 type routes struct {
-	write, read, flush http.Handler
-	ready              func() error  // nil, or why not
-	notice             func() string // what to know although it is ready, or nothing
-	registry           *prometheus.Registry
+	write, read http.Handler
+	admin       map[string]http.Handler // by name
+	ready       func() error            // nil, or why not
+	notice      func() string           // what to know although it is ready, or nothing
+	registry    *prometheus.Registry
 }
 
 // mux says which handler answers which path; write and read judge methods
@@ -34,8 +38,10 @@ func (r routes) mux() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/write", r.write)
 	mux.Handle("/api/v1/read", r.read)
-	mux.Handle("POST /api/v1/admin/tsdb/flush", r.flush)
-	mux.Handle("PUT /api/v1/admin/tsdb/flush", r.flush)
+	for name, h := range r.admin {
+		mux.Handle("POST /api/v1/admin/tsdb/"+name, h)
+		mux.Handle("PUT /api/v1/admin/tsdb/"+name, h)
+	}
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(r.registry,
 		promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{Registry: r.registry})))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {

@@ -208,7 +208,7 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 			Logger:         logger.With("component", "query"),
 			Metrics:        metrics.NewQuery(registry),
 		}),
-		flush:    flushHandler(c.adminAPI, st, logger.With("component", "admin")),
+		admin:    adminHandlers(c.adminAPI, st, logger.With("component", "admin")),
 		ready:    st.Ready,
 		notice:   st.Notice,
 		registry: registry,

@@ -21,6 +21,8 @@ type Store struct {
 	CompactionFailures prometheus.Counter
 	Removed            prometheus.Counter
 	SetAside           prometheus.Counter
+	Deletes            prometheus.Counter
+	Tombstones         prometheus.Gauge
 }
 
 // NewStore registers them; reg may be nil.
@@ -42,6 +44,8 @@ func NewStore(reg prometheus.Registerer) *Store {
 		CompactionFailures: f.counter("rwsink_store_compaction_failures_total", "Merges of blocks that failed; they are tried again."),
 		Removed:            f.counter("rwsink_store_blocks_removed_total", "Blocks that retention removed."),
 		SetAside:           f.counter("rwsink_store_blocks_set_aside_total", "Damaged blocks that were set aside."),
+		Deletes:            f.counter("rwsink_store_deletes_total", "Selectors whose series had a range of time deleted."),
+		Tombstones:         f.gauge("rwsink_store_tombstones", "Ranges of series that are deleted and still in blocks."),
 	}
 	// The name is the library's: Thanos reads it, at any moment.
 	f.NewGaugeFunc(prometheus.GaugeOpts{

@@ -44,6 +44,9 @@ func (OS) ReadDir(dir string) ([]string, error) {
 // Rename renames a file or directory; an existing file of the new name is replaced.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
+// Link gives a file one more name.
+func (OS) Link(from, to string) error { return os.Link(from, to) }
+
 // Remove removes a file or an empty directory.
 func (OS) Remove(name string) error { return os.Remove(name) }
 

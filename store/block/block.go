@@ -18,6 +18,7 @@ import (
 	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/vfs"
@@ -33,6 +34,10 @@ type Block struct {
 	size   int64
 	refs   atomic.Int64 // 1 for the store, 1 for each reader
 	fault  atomic.Pointer[vfs.CorruptError]
+	stones atomic.Pointer[stones]
+
+	noticed func() // called once there is a fault
+	unsaved bool   // not all of stones is on disk; of whoever erases
 }
 
 // Open opens the block in dir. The error is a *vfs.CorruptError where the block is
@@ -47,7 +52,12 @@ func Open(dir string) (_ *Block, err error) {
 	if err != nil {
 		return nil, err
 	}
+	erased, err := readTombstones(dir)
+	if err != nil {
+		return nil, err
+	}
 	b := &Block{dir: dir, info: info, meta: meta}
+	b.stones.Store(&erased)
 	indexPath := filepath.Join(dir, indexName)
 	if b.index, err = index.NewFileReader(indexPath, index.DecodePostingsRaw); err != nil {
 		return nil, damaged(indexPath, 0, err)
@@ -98,6 +108,10 @@ func (b *Block) Size() int64 { return b.size }
 // Fault returns what a reader found damaged, or nil.
 func (b *Block) Fault() *vfs.CorruptError { return b.fault.Load() }
 
+// OnFault sets what is called, by whoever reads, when damage is noticed first.
+// To be set before anybody reads.
+func (b *Block) OnFault(f func()) { b.noticed = f }
+
 // Acquire takes a reference; false when the block is closed already.
 func (b *Block) Acquire() bool {
 	for {
@@ -125,13 +139,13 @@ type Series struct {
 	Ref    storage.SeriesRef
 }
 
-// Select returns the series that match all matchers, in no order. A matcher on
+// Select returns the series that match all matchers and are not wholly deleted, in no order. A matcher on
 // a label that a series does not have sees an empty value.
 func (b *Block) Select(ctx context.Context, ms ...*labels.Matcher) ([]Series, error) {
 	return b.list(ctx, func() (index.Postings, error) { return tsdb.PostingsForMatchers(ctx, b.index, ms...) })
 }
 
-// All returns every series, sorted by labels.
+// All returns every series that is not wholly deleted, sorted by labels.
 func (b *Block) All(ctx context.Context) ([]Series, error) {
 	name, value := index.AllPostingsKey()
 	return b.list(ctx, func() (index.Postings, error) { return b.index.Postings(ctx, name, value) })
@@ -144,12 +158,21 @@ func (b *Block) list(ctx context.Context, postings func() (index.Postings, error
 		return nil, b.Corrupt(indexName, err)
 	}
 	var builder labels.ScratchBuilder
+	var metas []chunks.Meta
+	deleted := *b.stones.Load()
 	for p.Next() {
 		if len(out)%4096 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := b.index.Series(p.At(), &builder, nil); err != nil {
+		erased, of := deleted[p.At()], (*[]chunks.Meta)(nil)
+		if len(erased) > 0 {
+			of = &metas
+		}
+		if err := b.index.Series(p.At(), &builder, of); err != nil {
 			return nil, b.Corrupt(indexName, err)
+		}
+		if of != nil && whole(metas, erased) {
+			continue
 		}
 		out = append(out, Series{builder.Labels(), p.At()})
 	}
@@ -187,7 +210,9 @@ func (b *Block) keep(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return errors.Unwrap(err)
 	case errors.As(err, &fault):
-		b.fault.CompareAndSwap(nil, fault)
+		if b.fault.CompareAndSwap(nil, fault) && b.noticed != nil {
+			b.noticed()
+		}
 	}
 	return err
 }
@@ -200,6 +225,7 @@ type Reader struct {
 	builder labels.ScratchBuilder
 	metas   []chunks.Meta
 	dec     chunkenc.Decoder
+	enc     chunkenc.Encoder // of what deletes leave of a chunk
 	samples chunkenc.Samples
 	columns map[uint64]*chunkenc.TimeColumn
 }
@@ -214,8 +240,8 @@ func (b *Block) NewReader() *Reader { return &Reader{block: b} }
 // a fault whatever becomes of the files.
 func (b *Block) NewCopier() *Reader { return &Reader{block: b, copies: true} }
 
-// Chunks returns the chunks of a series that overlap [lo, hi]; they are valid
-// until the next call, their data as long as the block is held.
+// Chunks returns the chunks of a series that overlap [lo, hi], without what is
+// deleted of them; they are valid until the next call, their data as long as the block is held.
 func (r *Reader) Chunks(ref storage.SeriesRef, lo, hi int64) (out []chunkenc.Chunk, err error) {
 	name := indexName
 	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, r.block.Corrupt(name, fault) })
@@ -224,15 +250,26 @@ func (r *Reader) Chunks(ref storage.SeriesRef, lo, hi int64) (out []chunkenc.Chu
 		return nil, r.block.Corrupt(indexName, err)
 	}
 	name = chunksName
+	deleted := (*r.block.stones.Load())[ref]
 	for _, m := range r.metas {
 		if !m.OverlapsClosedInterval(lo, hi) {
 			continue
 		}
+		erased := overlapping(deleted, m)
+		if (tombstones.Interval{Mint: m.MinTime, Maxt: m.MaxTime}).IsSubrange(erased) {
+			continue
+		}
 		c, err := r.chunk(m)
-		if err != nil {
+		switch {
+		case err != nil:
+			return nil, err
+		case len(erased) == 0:
+			out = append(out, c)
+			continue
+		}
+		if out, err = r.without(out, &c, erased); err != nil {
 			return nil, err
 		}
-		out = append(out, c)
 	}
 	return out, nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 	"github.com/prometheus/prometheus/tsdb/index"
-	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
 )
@@ -89,6 +88,7 @@ type checker struct {
 	dec        chunkenc.Decoder
 	samples    chunkenc.Samples
 	mapped     []*fileutil.MmapFile
+	stones     stones
 }
 
 func (c *checker) path(name string) string { return filepath.Join(c.dir, name) }
@@ -201,7 +201,7 @@ func (c *checker) checkFiles(path string) {
 		size, listed := want[name]
 		delete(want, name)
 		switch {
-		case name == infoName || name == tombstonesName || len(c.Info.Files) == 0:
+		case name == infoName || name == tombstonesName || name == tombstonesName+TmpSuffix || len(c.Info.Files) == 0:
 		case !listed:
 			c.damage(p, 0, "%s does not list this file", infoName)
 			c.skip[name] = true
@@ -253,16 +253,9 @@ func (c *checker) metaChecksum() uint32 {
 }
 
 func (c *checker) checkTombstones() {
-	path := c.path(tombstonesName)
-	if _, err := os.Stat(path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = errMissing
-		}
-		c.damage(path, 0, "%w", err)
-		return
-	}
-	if _, _, err := tombstones.ReadTombstones(c.dir); err != nil {
-		c.damage(path, 0, "%w", err)
+	var err error
+	if c.stones, err = readTombstones(c.dir); err != nil {
+		c.fault(err)
 	}
 }
 

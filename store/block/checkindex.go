@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -74,8 +75,19 @@ func (c *checker) checkIndex(ctx context.Context) (err error) {
 	}
 	if !ic.faulty {
 		ic.checkSpans()
+		ic.checkStones()
 	}
 	return nil
+}
+
+// checkStones checks that what is deleted is of series that there are.
+func (c *indexChecker) checkStones() {
+	for _, ref := range slices.Sorted(maps.Keys(c.stones)) {
+		_, ok := slices.BinarySearchFunc(c.series, uint64(ref), func(s checkedSeries, ref uint64) int { return cmp.Compare(s.ref, ref) })
+		if !ok {
+			c.checker.damage(c.checker.path(tombstonesName), 0, "a tombstone of series %d, which the index does not have", ref)
+		}
+	}
 }
 
 // open reads what stands around the series and postings; false when that is damaged.

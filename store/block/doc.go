@@ -8,7 +8,7 @@
 //	  index           Prometheus's index
 //	  chunks/000001   Prometheus's chunk segments; the entries are package
 //	                  chunkenc's chunks and shared time columns
-//	  tombstones      Prometheus's tombstones
+//	  tombstones      Prometheus's tombstones; the one file that is replaced
 //
 // In: series sorted by labels with their sealed chunks (Writer). Out: series
 // by matchers, and their samples (Block, Reader). docs/format/block.md has the
@@ -18,7 +18,7 @@
 // and syncs the parent: a block is whole or it is not there, and a directory
 // that ends in .tmp is garbage of a process that was killed.
 //
-// A Block is immutable and reference-counted. Whoever reads holds a reference;
+// A Block is immutable, but for what is deleted of it, and reference-counted. Whoever reads holds a reference;
 // when the store removes a block its files are unlinked at once and its
 // mappings closed with the last reference. A file that does not hold what it
 // should is a *vfs.CorruptError with path and place.

@@ -25,7 +25,7 @@ const (
 )
 
 // TmpSuffix ends the name of a block that is being written.
-const TmpSuffix = ".tmp"
+const TmpSuffix = vfs.TmpSuffix
 
 const (
 	infoMagic   = "rwsink-block"

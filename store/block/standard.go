@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
 // AddStandard writes the chunks of a series, of Prometheus's own encodings, into
@@ -53,7 +51,7 @@ func (w *Writer) CommitStandard(ctx context.Context) (dir string, err error) {
 	if err := w.writeMeta(CommitInfo{Level: 1}); err != nil {
 		return "", err
 	}
-	if _, err := tombstones.WriteFile(promslog.NewNopLogger(), w.tmp, tombstones.NewMemTombstones()); err != nil {
+	if err := w.writeTombstones(nil); err != nil {
 		return "", err
 	}
 	dir = filepath.Join(w.parent, w.id.String())

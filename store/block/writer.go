@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -171,6 +170,8 @@ type CommitInfo struct {
 	Level      int         // 1 for a flush, one more for each merge
 	Sources    []ulid.ULID // the flushed blocks that a merge goes back to
 	Parents    []string    // the blocks that a merge takes the place of
+	// Erased says what of a series was deleted since its chunks were read; nil: nothing.
+	Erased func(labels.Labels) tombstones.Intervals
 }
 
 // Commit makes the block durable and returns its directory. After an error
@@ -193,7 +194,7 @@ func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err err
 	if err := w.writeMeta(ci); err != nil {
 		return "", err
 	}
-	if _, err := tombstones.WriteFile(promslog.NewNopLogger(), w.tmp, tombstones.NewMemTombstones()); err != nil {
+	if err := w.writeTombstones(ci.Erased); err != nil {
 		return "", err
 	}
 	if err := w.writeInfo(ci); err != nil {

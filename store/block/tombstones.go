@@ -1,0 +1,206 @@
+package block
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+
+	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
+)
+
+// The file tombstones says what of a block is deleted. It is the one file of a
+// block that changes: it is replaced as a whole, so that a hard link of it, in a
+// snapshot, stays as it was. Whoever reads the block's chunks does not see what
+// is deleted: a chunk that a tombstone touches is sealed again without it.
+
+// stones are the tombstones of a block by series; immutable.
+type stones map[storage.SeriesRef]tombstones.Intervals
+
+// tombstonesFrame is what stands around the entries: magic, version, checksum.
+const tombstonesFrame = 4 + 1 + crc32.Size
+
+// readTombstones reads the file in a block's directory.
+func readTombstones(dir string) (stones, error) {
+	path := filepath.Join(dir, tombstonesName)
+	if _, err := os.Stat(path); err != nil { // the library takes a missing file for an empty one
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errMissing
+		}
+		return nil, damaged(path, 0, err)
+	}
+	r, _, err := tombstones.ReadTombstones(dir)
+	if err != nil {
+		return nil, damaged(path, 0, err)
+	}
+	out := stones{}
+	err = r.Iter(func(ref storage.SeriesRef, in tombstones.Intervals) error {
+		out[ref] = in
+		return nil
+	})
+	return out, err
+}
+
+// encode returns the bytes of the file, series in order.
+func (s stones) encode() []byte {
+	b := binary.BigEndian.AppendUint32(nil, tombstones.MagicTombstone)
+	b = append(b, 1)
+	for _, ref := range slices.Sorted(maps.Keys(s)) {
+		for _, i := range s[ref] {
+			b = binary.AppendUvarint(b, uint64(ref))
+			b = binary.AppendVarint(b, i.Mint)
+			b = binary.AppendVarint(b, i.Maxt)
+		}
+	}
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[5:], castagnoli))
+}
+
+// add marks [lo, hi] of a series with these chunks as deleted, no more than they
+// reach over; false when they have nothing there.
+func (s stones) add(ref storage.SeriesRef, list []chunks.Meta, lo, hi int64) bool {
+	if !slices.ContainsFunc(list, func(m chunks.Meta) bool { return m.OverlapsClosedInterval(lo, hi) }) {
+		return false
+	}
+	lo, hi = max(lo, list[0].MinTime), min(hi, list[len(list)-1].MaxTime)
+	if (tombstones.Interval{Mint: lo, Maxt: hi}).IsSubrange(s[ref]) {
+		return false
+	}
+	// A copy: readers have the list of before.
+	s[ref] = slices.Clone(s[ref]).Add(tombstones.Interval{Mint: lo, Maxt: hi})
+	return true
+}
+
+// whole says whether all of the chunks is deleted.
+func whole(list []chunks.Meta, erased tombstones.Intervals) bool {
+	return !slices.ContainsFunc(list, func(m chunks.Meta) bool {
+		return !tombstones.Interval{Mint: m.MinTime, Maxt: m.MaxTime}.IsSubrange(erased)
+	})
+}
+
+// Tombstones returns how many ranges of series are deleted.
+func (b *Block) Tombstones() (n int) {
+	for _, in := range *b.stones.Load() {
+		n += len(in)
+	}
+	return n
+}
+
+// Erase deletes [lo, hi] (both included) of the series that match all matchers:
+// for readers at once, on disk with SaveTombstones. One caller at a time.
+func (b *Block) Erase(ctx context.Context, lo, hi int64, ms ...*labels.Matcher) (err error) {
+	list, err := b.Select(ctx, ms...)
+	if err != nil {
+		return err
+	}
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { err = b.Corrupt(indexName, fault) })
+	next, changed := maps.Clone(*b.stones.Load()), false
+	var builder labels.ScratchBuilder
+	var metas []chunks.Meta
+	for _, s := range list {
+		if err := b.index.Series(s.Ref, &builder, &metas); err != nil {
+			return b.Corrupt(indexName, err)
+		}
+		changed = next.add(s.Ref, metas, lo, hi) || changed
+	}
+	if changed {
+		b.stones.Store(&next)
+		b.unsaved = true
+	}
+	return nil
+}
+
+// SaveTombstones makes durable what Erase has deleted. One caller at a time.
+func (b *Block) SaveTombstones(fs vfs.FS) error {
+	if !b.unsaved {
+		return nil
+	}
+	if err := vfs.WriteWhole(fs, filepath.Join(b.dir, tombstonesName), b.stones.Load().encode()); err != nil {
+		return err
+	}
+	b.unsaved = false
+	return nil
+}
+
+// overlapping returns the part of what is deleted that a chunk meets.
+func overlapping(deleted tombstones.Intervals, m chunks.Meta) tombstones.Intervals {
+	i, j := 0, len(deleted)
+	for i < j && deleted[i].Maxt < m.MinTime {
+		i++
+	}
+	for i < j && deleted[j-1].Mint > m.MaxTime {
+		j--
+	}
+	return deleted[i:j]
+}
+
+// without appends to dst what is left of a chunk.
+func (r *Reader) without(dst []chunkenc.Chunk, c *chunkenc.Chunk, erased tombstones.Intervals) ([]chunkenc.Chunk, error) {
+	r.samples.Reset(c.Kind())
+	if err := r.dec.Decode(&r.samples, c); err != nil {
+		return dst, r.block.Corrupt(chunksName, err)
+	}
+	for _, i := range erased {
+		r.samples.Cut(i.Mint, i.Maxt)
+	}
+	if r.samples.Len() == 0 {
+		return dst, nil
+	}
+	if c.Kind() == chunkenc.KindFloat {
+		r.enc.Float = c.Enc
+	}
+	return r.enc.Seal(dst, &r.samples), nil
+}
+
+// writeTombstones writes what erased says of each series of the block; it may be nil.
+func (w *Writer) writeTombstones(erased func(labels.Labels) tombstones.Intervals) error {
+	list := stones{}
+	if erased != nil {
+		if err := w.erase(list, erased); err != nil {
+			return err
+		}
+	}
+	return vfs.WriteWhole(w.fs, filepath.Join(w.tmp, tombstonesName), list.encode())
+}
+
+// erase fills in list under the references that the written index has given.
+func (w *Writer) erase(list stones, erased func(labels.Labels) tombstones.Intervals) (err error) {
+	r, err := index.NewFileReader(filepath.Join(w.tmp, indexName), index.DecodePostingsRaw)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	name, value := index.AllPostingsKey()
+	p, err := r.Postings(context.Background(), name, value)
+	if err != nil {
+		return err
+	}
+	i := 0
+	for ; p.Next(); i++ {
+		s := &w.series[i]
+		var metas []chunks.Meta
+		for _, in := range erased(s.labels) {
+			for _, c := range s.chunks {
+				metas = append(metas, chunks.Meta{MinTime: c.minT, MaxTime: c.maxT})
+			}
+			list.add(p.At(), metas, in.Mint, in.Maxt)
+		}
+	}
+	if i != len(w.series) {
+		return fmt.Errorf("the index has %d series, want %d", i, len(w.series))
+	}
+	return p.Err()
+}

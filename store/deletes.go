@@ -1,0 +1,292 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/store/block"
+	"github.com/rwsink/rwsink/wal"
+)
+
+// How a delete goes:
+//
+//  1. deletes.mu is taken: no block is published until the delete is done, so
+//     that all blocks there are were written of frames before it, and all that
+//     are published later know of it.
+//  2. The head logs it as a frame, syncs, and applies it to what it holds.
+//  3. The blocks get tombstones, in memory: what is deleted is seen no more.
+//  4. The tombstones and the list of remembered deletes are saved. Where that
+//     fails it is tried again every round; until then the log has the delete and
+//     is not cut, and a start applies it again.
+//
+// A block that is being written meanwhile was begun without it: it is published
+// with tombstones of what was deleted since (see publish). A merge reads its
+// blocks without what is deleted, so nothing of a delete outlives the merge.
+
+// deletes are what is known of deletes in the running process.
+type deletes struct {
+	mu      sync.Mutex
+	list    []head.Delete // remembered, in order of LSN
+	last    wal.LSN       // of the newest delete that the blocks know
+	through wal.LSN       // of the newest that they know on disk, too
+	behind  bool          // the file does not have list
+	writing bool          // a block is being written
+	recent  []head.Delete // since it was begun
+}
+
+const (
+	// maxDeletes and maxDeleteBytes bound what is remembered of deletes; the
+	// oldest are forgotten first: then healing may refill what they removed.
+	maxDeletes, maxDeleteBytes = 10_000, 4 << 20
+	// maxMatcherBytes bounds the matchers of one selector.
+	maxMatcherBytes = 64 << 10
+)
+
+// BadDeleteError says why a delete cannot be.
+type BadDeleteError struct{ Reason string }
+
+func (e *BadDeleteError) Error() string { return "delete: " + e.Reason }
+
+// Delete removes what was acknowledged before it of [minT, maxT] (Unix
+// milliseconds, both included) of the series that match all matchers of any
+// selector, and nothing later. It is durable and visible when Delete returns nil.
+// The error is a *BadDeleteError, or as of head.Delete.
+func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*labels.Matcher) error {
+	list := make([]head.Delete, len(selectors))
+	for i, ms := range selectors {
+		if err := checkMatchers(ms); err != nil {
+			return err
+		}
+		list[i] = head.Delete{MinT: minT, MaxT: maxT, Matchers: ms}
+	}
+	if len(list) == 0 || minT > maxT {
+		return nil
+	}
+	d := &s.deletes
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lsn, err := s.head.Delete(ctx, list)
+	if lsn == 0 {
+		return err
+	}
+	if d.writing {
+		d.recent = append(d.recent, list...)
+	}
+	s.applyDeletes(list)
+	s.o.Metrics.Store.Deletes.Add(float64(len(list)))
+	if e := s.saveDeletes(); e != nil {
+		s.log.Error("a delete is in the log, but could not be saved beside the blocks; it is tried again", "frame", lsn, "err", e)
+	}
+	return err
+}
+
+func checkMatchers(ms []*labels.Matcher) error {
+	size := 0
+	for _, m := range ms {
+		size += len(m.Name) + len(m.Value)
+		if !utf8.ValidString(m.Name) || !utf8.ValidString(m.Value) {
+			return &BadDeleteError{fmt.Sprintf("matcher %q is not valid UTF-8", m.String())}
+		}
+	}
+	switch {
+	case len(ms) == 0:
+		return &BadDeleteError{"a selector without a matcher"}
+	case size > maxMatcherBytes:
+		return &BadDeleteError{fmt.Sprintf("a selector of %d bytes, at most %d", size, maxMatcherBytes)}
+	}
+	return nil
+}
+
+// applyDeletes gives the blocks tombstones, in memory, and remembers the deletes.
+// A block that cannot be read is noticed thereby and set aside. deletes.mu is held.
+func (s *Store) applyDeletes(list []head.Delete) {
+	d := &s.deletes
+	for _, del := range list {
+		for _, b := range *s.blocks.Load() {
+			minT, maxT := b.Range()
+			if b.Info().Generation.LSN >= uint64(del.LSN) || minT > del.MaxT || maxT < del.MinT {
+				continue
+			}
+			if err := b.Erase(context.Background(), del.MinT, del.MaxT, del.Matchers...); err != nil {
+				s.log.Error("what is deleted of a block is not known", "block", b.Name(), "err", err)
+			}
+		}
+		d.last = max(d.last, del.LSN)
+		d.remember(del)
+	}
+}
+
+// CleanTombstones writes the blocks that have tombstones anew, without what is
+// deleted; one of which nothing is left goes. A crash leaves a block as it was or
+// as it is to be. It returns early when ctx ends or the store is closed.
+func (s *Store) CleanTombstones(ctx context.Context) error {
+	ctx, cancel := s.alive(ctx)
+	defer cancel()
+	s.maintenance.Lock()
+	defer s.maintenance.Unlock()
+	for _, b := range *s.blocks.Load() {
+		if b.Tombstones() == 0 {
+			continue
+		}
+		if err := s.merge(ctx, []*block.Block{b}); err != nil {
+			s.o.Metrics.Store.CompactionFailures.Inc()
+			return fmt.Errorf("clean the tombstones of block %s: %w", b.Name(), err)
+		}
+	}
+	return s.trySaveDeletes()
+}
+
+// remember adds a delete to the list, in place of those that it includes.
+func (d *deletes) remember(del head.Delete) {
+	d.list = slices.DeleteFunc(d.list, func(o head.Delete) bool {
+		return o.LSN <= del.LSN && o.MinT >= del.MinT && o.MaxT <= del.MaxT && slices.EqualFunc(o.Matchers, del.Matchers, sameMatcher)
+	})
+	d.list = append(d.list, del)
+	size := 0
+	for i := len(d.list) - 1; i >= 0; i-- {
+		for _, m := range d.list[i].Matchers {
+			size += len(m.Name) + len(m.Value)
+		}
+		if len(d.list)-i > maxDeletes || size > maxDeleteBytes {
+			d.list = slices.Clone(d.list[i+1:])
+			break
+		}
+	}
+	d.behind = true
+}
+
+func sameMatcher(a, b *labels.Matcher) bool {
+	return a.Type == b.Type && a.Name == b.Name && a.Value == b.Value
+}
+
+// Deleted returns the ranges of a series that were deleted, as far as that is
+// remembered: who fills gaps leaves them as they are.
+func (s *Store) Deleted(ls labels.Labels) (out tombstones.Intervals) {
+	s.deletes.mu.Lock()
+	defer s.deletes.mu.Unlock()
+	return erasedBy(s.deletes.list, ls)
+}
+
+// erasedBy returns what the deletes remove of a series.
+func erasedBy(list []head.Delete, ls labels.Labels) (out tombstones.Intervals) {
+	for i := range list {
+		if list[i].Matches(ls) {
+			out = out.Add(tombstones.Interval{Mint: list[i].MinT, Maxt: list[i].MaxT})
+		}
+	}
+	return out
+}
+
+// forgetDeletes lets go of those of a time that retention does not reach back to.
+func (s *Store) forgetDeletes(bound int64) {
+	d := &s.deletes
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := len(d.list)
+	d.list = slices.DeleteFunc(d.list, func(del head.Delete) bool { return del.MaxT < bound })
+	d.behind = d.behind || len(d.list) < n
+}
+
+// saveDeletes makes durable what is deleted of the blocks, then that it is.
+// deletes.mu is held.
+func (s *Store) saveDeletes() error {
+	d := &s.deletes
+	var errs []error
+	stones := 0
+	for _, b := range *s.blocks.Load() {
+		errs = append(errs, b.SaveTombstones(s.o.FS))
+		stones += b.Tombstones()
+	}
+	s.o.Metrics.Store.Tombstones.Set(float64(stones))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("save tombstones: %w", err)
+	}
+	if d.through == d.last && !d.behind || !onDisk(s.o.FS) {
+		return nil
+	}
+	if err := s.writeDeletes(d.last); err != nil {
+		return err
+	}
+	d.through, d.behind = d.last, false
+	return nil
+}
+
+// trySaveDeletes saves what could not be saved before.
+func (s *Store) trySaveDeletes() error {
+	s.deletes.mu.Lock()
+	defer s.deletes.mu.Unlock()
+	return s.saveDeletes()
+}
+
+// replayHead brings the head to where the log ends, and the blocks to know the
+// deletes that a process logged and did not come to save.
+func (s *Store) replayHead(ctx context.Context) error {
+	d := &s.deletes
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.head.Remember(d.list)
+	if err := s.head.Replay(ctx, s.coverage().find); err != nil {
+		return err
+	}
+	list := slices.DeleteFunc(s.head.Replayed(), func(del head.Delete) bool { return del.LSN <= d.through })
+	s.applyDeletes(list)
+	if err := s.saveDeletes(); err != nil {
+		s.log.Error("deletes are in the log, but could not be saved beside the blocks; it is tried again", "deletes", len(list), "err", err)
+	}
+	return nil
+}
+
+// begin begins a block of about so many bytes; publish or abandon ends it.
+// maintenance is held, so there is one at a time.
+func (s *Store) begin(expect int64) (*block.Writer, error) {
+	w, err := block.Create(s.o.FS, s.blocksDir(), expect)
+	if err != nil {
+		return nil, err
+	}
+	s.deletes.mu.Lock()
+	defer s.deletes.mu.Unlock()
+	s.deletes.writing, s.deletes.recent = true, nil
+	return w, nil
+}
+
+// abandon ends a block that failed and returns why.
+func (s *Store) abandon(w *block.Writer, err error) error {
+	s.deletes.mu.Lock()
+	s.deletes.writing, s.deletes.recent = false, nil
+	s.deletes.mu.Unlock()
+	return errors.Join(err, w.Abort())
+}
+
+// publish commits a block, with tombstones of what was deleted since it was
+// begun, and puts it in the place of old. The block is nil where it has no samples.
+func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInfo, old []*block.Block) (*block.Block, error) {
+	d := &s.deletes
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	recent := d.recent
+	d.writing, d.recent = false, nil
+	if len(recent) > 0 {
+		ci.Erased = func(ls labels.Labels) tombstones.Intervals { return erasedBy(recent, ls) }
+	}
+	dir, err := w.Commit(ctx, ci)
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		return nil, s.replace(old)
+	}
+	b, err := s.openWritten(dir)
+	if err != nil {
+		return nil, err
+	}
+	s.written(b)
+	return b, s.replace(old, b)
+}

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/rwsink/rwsink/store/block"
+)
+
+// Whoever reads a block and finds it damaged takes it off the list at once: the
+// read fails, the next one does without the block. Its directory is moved by the
+// maintenance, which is woken.
+
+// watch has a block that the store uses tell when it is found damaged.
+func (s *Store) watch(b *block.Block) { b.OnFault(func() { s.takeOff(b) }) }
+
+// takeOff takes a damaged block off the list.
+func (s *Store) takeOff(b *block.Block) {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	list := *s.blocks.Load()
+	if !slices.Contains(list, b) {
+		return // another took its place a moment ago
+	}
+	next := slices.DeleteFunc(slices.Clone(list), func(o *block.Block) bool { return o == b })
+	s.blocks.Store(&next)
+	s.faulty = append(s.faulty, b)
+	select {
+	case s.noticed <- struct{}{}:
+	default:
+	}
+}
+
+// setFaultyAside moves the directories of the blocks that were taken off the
+// list. maintenance is held.
+func (s *Store) setFaultyAside() error {
+	s.deletes.mu.Lock() // which saves tombstones into them
+	defer s.deletes.mu.Unlock()
+	s.listing.Lock()
+	list := s.faulty
+	s.listing.Unlock()
+	for _, b := range list {
+		if err := s.setAside(b.Dir(), b.Fault()); err != nil {
+			return err
+		}
+		s.listing.Lock()
+		s.faulty = slices.DeleteFunc(slices.Clone(s.faulty), func(o *block.Block) bool { return o == b })
+		s.listing.Unlock()
+		b.Release()
+	}
+	return nil
+}
+
+// setAside moves a damaged block to the quarantine, under a name that says so.
+func (s *Store) setAside(dir string, why error) error {
+	fs, quarantine := s.o.FS, filepath.Join(s.o.Path, quarantineName)
+	to := filepath.Join(quarantine, filepath.Base(dir)+".damaged")
+	err := fs.MkdirAll(quarantine)
+	if err == nil {
+		err = fs.SyncDir(s.o.Path)
+	}
+	if err == nil {
+		err = fs.Rename(dir, to)
+	}
+	if err != nil {
+		return fmt.Errorf("set a damaged block aside: %w", err)
+	}
+	s.o.Metrics.Store.SetAside.Inc()
+	s.log.Error("a damaged block was set aside", "block", filepath.Base(dir), "now", to, "err", why)
+	return errors.Join(fs.SyncDir(quarantine), fs.SyncDir(filepath.Dir(dir)))
+}
