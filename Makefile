@@ -103,7 +103,7 @@ fuzz:
 
 # Longer runs of what tests do in short: many rounds, and more checks of every property.
 soak:
-	RWSINK_SOAK=1 $(GO) test -count 1 -timeout 60m ./acceptance
+	RWSINK_SOAK=1 $(GO) test -count 1 -timeout 60m ./acceptance ./transfer
 	grep -rl pgregory.net/rapid --include='*_test.go' . | xargs -n1 dirname | sort -u \
 	| xargs -I{} $(GO) test -count 1 -timeout 60m {} -rapid.checks=5000
 

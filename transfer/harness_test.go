@@ -15,15 +15,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
-	"go.uber.org/goleak"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // quickDir is a directory for tests with many files: in memory where there is such a place.
 func quickDir(t testing.TB) string {

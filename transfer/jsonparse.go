@@ -149,7 +149,7 @@ func (p *jsonParser) integers(dst *[]int64) error {
 	return p.array(func(int) error {
 		word := p.word()
 		n, err := strconv.ParseInt(borrowed(word), 10, 64)
-		if err != nil {
+		if err != nil || !isNumber(word) {
 			return fmt.Errorf("%.32q is not a whole number of milliseconds", word)
 		}
 		*dst = append(*dst, n)
@@ -179,14 +179,44 @@ func (p *jsonParser) value() (float64, error) {
 
 // parseNumber reads a JSON number; one too large for a float is an error.
 func parseNumber(word []byte) (float64, error) {
-	if len(word) == 0 || word[0] != '-' && (word[0] < '0' || word[0] > '9') || bytes.ContainsAny(word, "xX_pPnN") {
-		return 0, fmt.Errorf("%.32q is not a value", word)
+	if isNumber(word) {
+		if v, err := strconv.ParseFloat(borrowed(word), 64); err == nil {
+			return v, nil
+		}
 	}
-	v, err := strconv.ParseFloat(borrowed(word), 64)
-	if err != nil {
-		return 0, fmt.Errorf("%.32q is not a value", word)
+	return 0, fmt.Errorf("%.32q is not a value", word)
+}
+
+// isNumber says whether a word is a number by the grammar of JSON.
+func isNumber(b []byte) bool {
+	digits := func() bool {
+		n := 0
+		for len(b) > n && b[n] >= '0' && b[n] <= '9' {
+			n++
+		}
+		b = b[n:]
+		return n > 0
 	}
-	return v, nil
+	if len(b) > 0 && b[0] == '-' {
+		b = b[1:]
+	}
+	if len(b) > 1 && b[0] == '0' && b[1] >= '0' && b[1] <= '9' || !digits() {
+		return false
+	}
+	if len(b) > 0 && b[0] == '.' {
+		if b = b[1:]; !digits() {
+			return false
+		}
+	}
+	if len(b) > 0 && (b[0] == 'e' || b[0] == 'E') {
+		if b = b[1:]; len(b) > 0 && (b[0] == '+' || b[0] == '-') {
+			b = b[1:]
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return len(b) == 0
 }
 
 // borrowed is b as a string, for a callee that keeps none of it but in an error that is dropped.
