@@ -32,17 +32,18 @@ func cacheDir(t *testing.T) string {
 // building is held while something is built: the tests run in parallel.
 var building sync.Mutex
 
-// prometheusBinary returns Prometheus, built from its module as a static binary.
-func prometheusBinary(t *testing.T) string {
+// prometheusTool returns a program of Prometheus, prometheus or promtool, built
+// from its module as a static binary.
+func prometheusTool(t *testing.T, name string) string {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
-	bin := filepath.Join(cacheDir(t), "prometheus-"+prometheusVersion)
+	bin := filepath.Join(cacheDir(t), name+"-"+prometheusVersion)
 	if _, err := os.Stat(bin); err == nil {
 		return bin
 	}
-	t.Log("building Prometheus; once, this takes minutes")
-	build(t, ".", bin, "-tags", "remove_all_sd", "github.com/prometheus/prometheus/cmd/prometheus")
+	t.Logf("building %s; once, this takes minutes", name)
+	build(t, ".", bin, "-tags", "remove_all_sd", "github.com/prometheus/prometheus/cmd/"+name)
 	return bin
 }
 

@@ -115,7 +115,7 @@ func buildImages(t *testing.T) {
 	if err != nil {
 		t.Fatal("busybox is not installed: apt-get install busybox-static")
 	}
-	for from, to := range map[string]string{prometheusBinary(t): "bin/prometheus", busybox: "bin/busybox"} {
+	for from, to := range map[string]string{prometheusTool(t, "prometheus"): "bin/prometheus", busybox: "bin/busybox"} {
 		text, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

@@ -1,8 +1,8 @@
 // Package e2e tests rwsink with real programs on loopback: Prometheus writes to
 // it, another Prometheus reads everything back, and rwsink is killed meanwhile.
 //
-// In: rwsink, built from this tree; Prometheus, built from its module as this
-// module's go.mod pins it, once, into $RWSINK_CACHE (../.cache by default);
+// In: rwsink, built from this tree; Prometheus and promtool, built from their
+// module as this module's go.mod pins it, once, into $RWSINK_CACHE (../.cache by default);
 // Debian's prometheus-node-exporter, which must be installed. Out: failing
 // tests, with the logs of the programs in the folder that the failure names.
 //
@@ -12,6 +12,10 @@
 // same expressions, at instants that A has had acknowledged, must give the same
 // answers from A and from B, value for value, before rwsink is killed with
 // SIGKILL in the middle of writing, and after.
+//
+// What rwsink exports is read by promtool and served by a Prometheus of its own,
+// and what is imported from there is served by an rwsink of its own: the same
+// expressions again.
 //
 // The compose test builds rwsink's image and one of Prometheus, starts the stack
 // of ../compose in the Docker engine and kills rwsink's process there.

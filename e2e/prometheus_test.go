@@ -27,7 +27,7 @@ func startPrometheus(t *testing.T, dir, name, addr, config string, flags ...stri
 		"--web.listen-address=" + addr,
 		"--storage.remote.flush-deadline=1s", // rwsink may have gone first
 	}, flags...)
-	return start(t, dir, name, prometheusBinary(t), addr, "/-/ready", args...)
+	return start(t, dir, name, prometheusTool(t, "prometheus"), addr, "/-/ready", args...)
 }
 
 // senderConfig is the configuration of Prometheus A: many small requests, so that

@@ -51,7 +51,9 @@ func findBlocks(dir string) (blocks []*sourceBlock, faults []error, heads []stri
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if slices.Contains(headNames, e.Name()) {
-			heads = append(heads, path)
+			if in, err := os.ReadDir(path); err != nil || len(in) > 0 {
+				heads = append(heads, path)
+			}
 		}
 		if _, err := ulid.ParseStrict(e.Name()); err != nil || !e.IsDir() {
 			continue

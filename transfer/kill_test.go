@@ -170,7 +170,7 @@ func TestExportKilled(t *testing.T) {
 		entries, err := os.ReadDir(out)
 		must(t, err)
 		for _, e := range entries {
-			if len(e.Name()) != 26 && e.Name() != "rwsink-export.json" {
+			if len(e.Name()) != 26 && e.Name() != "rwsink-export.json" && e.Name() != "wal" {
 				t.Errorf("%s is left", e.Name())
 			}
 		}

@@ -41,6 +41,12 @@ func openBlocks(dir string, head ledgerHead) (*blockTarget, error) {
 		}
 	}
 	l, err := openLedger(path, head)
+	if err == nil {
+		// Empty: promtool dumps no directory without one.
+		if err = os.MkdirAll(filepath.Join(dir, "wal"), 0o777); err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}
 	return &blockTarget{dir: dir, rangeMs: head.RangeMs, ledger: l}, err
 }
 
