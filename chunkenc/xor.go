@@ -82,19 +82,17 @@ func (w *xorWriter) columns(t []int64, v []uint64) {
 // and the second difference short, and returns where it ended. Three take 51 bits at most.
 func (w *xorWriter) repeats(t []int64, v []uint64, i int) int {
 	out, at, prev, delta := w.out, w.at, w.prev, w.delta
-	last := t[i-1]
-	t = t[i:]
 	v = v[i:]
-	v = v[:len(t)]
+	before := t[i-1:][:len(v)]
+	t = t[i:][:len(v)]
 	k := 0
-	for ; k < len(t)-2; k += 3 {
-		a, b, c := t[k], t[k+1], t[k+2]
-		d0, d1, d2 := uint64(a-last), uint64(b-a), uint64(c-b)
+	for ; k < len(v)-2; k += 3 {
+		d0, d1, d2 := uint64(t[k]-before[k]), uint64(t[k+1]-before[k+1]), uint64(t[k+2]-before[k+2])
 		o0, o1, o2 := d0-delta, d1-d0, d2-d1
 		if (v[k]^prev)|(v[k+1]^prev)|(v[k+2]^prev)|((o0+shortBias)|(o1+shortBias)|(o2+shortBias))>>14 != 0 {
 			break
 		}
-		last, delta = c, d2
+		delta = d2
 		w0, n0 := repeatBits(o0)
 		w1, n1 := repeatBits(o1)
 		w2, n2 := repeatBits(o2)
