@@ -112,6 +112,9 @@ func TestSameData(t *testing.T) {
 		"histograms, 2.0": func(s *load.Spec) { s.Values, s.Protocol, s.Late = load.Histograms, 2, 0.25 },
 		"one client":      func(s *load.Spec) { s.Clients, s.Request = 1, 7 },
 	} {
+		if testing.Short() && name != "late, 10 a time" {
+			continue // one goroutine prepares and counts
+		}
 		t.Run(name, func(t *testing.T) {
 			spec := base
 			change(&spec)
@@ -179,6 +182,9 @@ func checkData(t *testing.T, set *load.Set) {
 // after a newer one.
 func TestLateShare(t *testing.T) {
 	for _, share := range []float64{0, 0.01, 0.05, 0.25, 0.5, 0.99} {
+		if testing.Short() && share != 0.25 {
+			continue
+		}
 		spec := load.Canonical(1, 400, 100, end)
 		spec.Late, spec.LateBound = share, 30*time.Minute
 		set := prepare(t, spec)
