@@ -188,7 +188,20 @@ func (w *world) step(t testing.TB) {
 	case x < 82:
 		w.did("flush")
 		w.s.flush(t)
+	case x < 83:
+		w.did("clean")
+		if status, body := w.s.admin(t, "POST", "clean_tombstones", nil); status != http.StatusNoContent {
+			t.Fatalf("clean_tombstones: %d %s", status, body)
+		}
 	case x < 85:
+		lo, k := w.behind(), w.rnd.IntN(4)
+		hi := lo + w.rnd.Int64N(2*hour)
+		w.did("delete")
+		w.s.deleteSeries(t, newModel(), lo, hi, fmt.Sprint("random_", k))
+		for _, m := range w.maybe {
+			m.delete(lo, hi, fmt.Sprint("random_", k))
+		}
+	case x < 87:
 		w.did("restart")
 		w.s.restart(t)
 	case x < 88:
