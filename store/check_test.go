@@ -104,7 +104,7 @@ func flip(t *testing.T, path string, at int) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

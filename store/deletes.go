@@ -37,6 +37,7 @@ type deletes struct {
 	list    []head.Delete // remembered, in order of LSN
 	last    wal.LSN       // of the newest delete that the blocks know
 	through wal.LSN       // of the newest that they know on disk, too
+	evicted wal.LSN       // of the newest that list has no room for
 	behind  bool          // the file does not have list
 	writing bool          // a block is being written
 	recent  []head.Delete // since it was begun
@@ -156,6 +157,7 @@ func (d *deletes) remember(del head.Delete) {
 			size += len(m.Name) + len(m.Value)
 		}
 		if len(d.list)-i > maxDeletes || size > maxDeleteBytes {
+			d.evicted = max(d.evicted, d.list[i].LSN)
 			d.list = slices.Clone(d.list[i+1:])
 			break
 		}
@@ -242,6 +244,32 @@ func (s *Store) replayHead(ctx context.Context) error {
 		s.log.Error("deletes are in the log, but could not be saved beside the blocks; it is tried again", "deletes", len(list), "err", err)
 	}
 	return nil
+}
+
+// restoreTombstones makes the tombstones of blocks anew whose file is damaged, from
+// what is remembered; a block is set aside where that is not enough.
+func (s *Store) restoreTombstones(known bool) error {
+	d := &s.deletes
+	for _, b := range *s.blocks.Load() {
+		why := b.LostTombstones()
+		if why == nil {
+			continue
+		}
+		lsn := wal.LSN(b.Info().Generation.LSN)
+		if !known || d.evicted > lsn {
+			b.Corrupt("tombstones", why)
+			continue
+		}
+		s.log.Error("tombstones of a block are damaged; they are made anew of what is remembered", "block", b.Name(), "err", why)
+		for _, del := range d.list {
+			if del.LSN > lsn {
+				if err := b.Erase(context.Background(), del.MinT, del.MaxT, del.Matchers...); err != nil {
+					break // which has taken it off the list
+				}
+			}
+		}
+	}
+	return s.setFaultyAside()
 }
 
 // begin begins a block of about so many bytes; publish or abandon ends it.

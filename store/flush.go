@@ -97,6 +97,10 @@ const flushedBytes = 4
 // removed: it would be found, beside what takes its place, by the next start.
 func (s *Store) openWritten(dir string) (*block.Block, error) {
 	b, err := block.Open(dir)
+	if err == nil && b.LostTombstones() != nil {
+		err = b.LostTombstones()
+		b.Release()
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.removeDir(dir))
 	}

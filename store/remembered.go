@@ -21,6 +21,7 @@ type remembered struct {
 	Magic   string             `json:"magic"`
 	Version int                `json:"version"`
 	Through uint64             `json:"through"` // the newest frame of a delete that every block has, where it means it
+	Evicted uint64             `json:"evicted"` // the newest delete that there was no room for; 0 is none
 	Deletes []rememberedDelete `json:"deletes"` // in order of LSN
 	CRC     uint32             `json:"crc32c"`  // of this, as encoding/json writes it with crc32c 0
 }
@@ -57,7 +58,7 @@ func (s *Store) blocksDir() string { return filepath.Join(s.o.Path, blocksName) 
 
 // writeDeletes replaces the file. deletes.mu is held.
 func (s *Store) writeDeletes(through wal.LSN) error {
-	r := remembered{Magic: rememberedMagic, Version: rememberedVersion, Through: uint64(through), Deletes: []rememberedDelete{}}
+	r := remembered{Magic: rememberedMagic, Version: rememberedVersion, Through: uint64(through), Evicted: uint64(s.deletes.evicted), Deletes: []rememberedDelete{}}
 	for _, d := range s.deletes.list {
 		out := rememberedDelete{LSN: uint64(d.LSN), MinT: d.MinT, MaxT: d.MaxT, Matchers: []rememberedMatcher{}}
 		for _, m := range d.Matchers {
@@ -81,19 +82,18 @@ func (s *Store) writeDeletes(through wal.LSN) error {
 
 // readDeletes reads the file of a directory of blocks; none is an empty list. The
 // error is a *vfs.CorruptError, says to use a newer rwsink, or is of the operating system.
-func readDeletes(dir string) (list []head.Delete, through wal.LSN, err error) {
+func readDeletes(dir string) (list []head.Delete, r remembered, err error) {
 	path := filepath.Join(dir, rememberedName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, 0, nil
+		return nil, r, nil
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, r, err
 	}
-	corrupt := func(format string, args ...any) ([]head.Delete, wal.LSN, error) {
-		return nil, 0, &vfs.CorruptError{Path: path, Err: fmt.Errorf(format, args...)}
+	corrupt := func(format string, args ...any) ([]head.Delete, remembered, error) {
+		return nil, remembered{}, &vfs.CorruptError{Path: path, Err: fmt.Errorf(format, args...)}
 	}
-	var r remembered
 	if err := json.Unmarshal(data, &r); err != nil {
 		return corrupt("%w", err)
 	}
@@ -101,7 +101,7 @@ func readDeletes(dir string) (list []head.Delete, through wal.LSN, err error) {
 	case r.Magic != rememberedMagic:
 		return corrupt("magic %q, want %q", r.Magic, rememberedMagic)
 	case r.Version > rememberedVersion:
-		return nil, 0, newerFileError(path, r.Version, rememberedVersion)
+		return nil, r, newerFileError(path, r.Version, rememberedVersion)
 	case r.Version != rememberedVersion:
 		return corrupt("version %d, want %d", r.Version, rememberedVersion)
 	}
@@ -124,7 +124,7 @@ func readDeletes(dir string) (list []head.Delete, through wal.LSN, err error) {
 		}
 		list = append(list, out)
 	}
-	return list, wal.LSN(r.Through), nil
+	return list, r, nil
 }
 
 func (m rememberedMatcher) matcher() (*labels.Matcher, error) {
@@ -136,18 +136,20 @@ func (m rememberedMatcher) matcher() (*labels.Matcher, error) {
 	return nil, fmt.Errorf("unknown type %q of a matcher", m.Type)
 }
 
-// openDeletes reads what is remembered. Where that is damaged the log may still
-// have it.
+// openDeletes reads what is remembered, once the blocks are open. Where that is
+// damaged the log may still have it.
 func (s *Store) openDeletes() error {
 	if !onDisk(s.o.FS) {
 		return nil
 	}
-	list, through, err := readDeletes(s.blocksDir())
+	list, r, err := readDeletes(s.blocksDir())
 	var corrupt *vfs.CorruptError
 	if errors.As(err, &corrupt) {
 		s.log.Error("deletes before those of the log are not remembered: what heals gaps may refill them", "err", err)
-		err = nil
+	} else if err != nil {
+		return err
 	}
-	s.deletes.list, s.deletes.last, s.deletes.through = list, through, through
-	return err
+	d := &s.deletes
+	d.list, d.last, d.through, d.evicted = list, wal.LSN(r.Through), wal.LSN(r.Through), wal.LSN(r.Evicted)
+	return s.restoreTombstones(err == nil)
 }

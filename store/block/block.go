@@ -38,10 +38,12 @@ type Block struct {
 
 	noticed func() // called once there is a fault
 	unsaved bool   // not all of stones is on disk; of whoever erases
+	lost    error  // why what is deleted is not known
 }
 
 // Open opens the block in dir. The error is a *vfs.CorruptError where the block is
-// damaged, a *NewerError where it is of a newer version.
+// damaged, a *NewerError where it is of a newer version. Damaged tombstones alone
+// are no error: see LostTombstones.
 func Open(dir string) (_ *Block, err error) {
 	defer caught(debug.SetPanicOnFault(true), func(fault error) { err = damaged(dir, 0, fault) })
 	info, err := readInfo(dir)
@@ -52,12 +54,10 @@ func Open(dir string) (_ *Block, err error) {
 	if err != nil {
 		return nil, err
 	}
-	erased, err := readTombstones(dir)
-	if err != nil {
+	b := &Block{dir: dir, info: info, meta: meta}
+	if err := b.openTombstones(); err != nil {
 		return nil, err
 	}
-	b := &Block{dir: dir, info: info, meta: meta}
-	b.stones.Store(&erased)
 	indexPath := filepath.Join(dir, indexName)
 	if b.index, err = index.NewFileReader(indexPath, index.DecodePostingsRaw); err != nil {
 		return nil, damaged(indexPath, 0, err)

@@ -55,6 +55,23 @@ func readTombstones(dir string) (stones, error) {
 	return out, err
 }
 
+// openTombstones reads what is deleted of b.
+func (b *Block) openTombstones() error {
+	erased, err := readTombstones(b.dir)
+	var corrupt *vfs.CorruptError
+	if errors.As(err, &corrupt) {
+		erased, b.lost, b.unsaved = stones{}, err, true
+	} else if err != nil {
+		return err
+	}
+	b.stones.Store(&erased)
+	return nil
+}
+
+// LostTombstones returns why it is not known what is deleted of the block, nil
+// when it is. Whoever knows it from elsewhere may Erase it again, and save it.
+func (b *Block) LostTombstones() error { return b.lost }
+
 // encode returns the bytes of the file, series in order.
 func (s stones) encode() []byte {
 	b := binary.BigEndian.AppendUint32(nil, tombstones.MagicTombstone)
