@@ -3,8 +3,11 @@ package acceptance
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +18,8 @@ import (
 type fullDisk struct {
 	fill func(t testing.TB, s *server)
 	free func(t testing.TB, s *server)
+	// Of a file system: whether anything may be written. No file of it is open for writing then.
+	readOnly, readWrite func()
 }
 
 // tmpfs mounts a small file system for the data directory; ok is false where that is
@@ -25,7 +30,7 @@ func tmpfs(t *testing.T) (dir string, disk fullDisk, ok bool) {
 	if err := os.Mkdir(mount, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=24m"); err != nil {
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=64m"); err != nil {
 		t.Logf("no file system can be mounted here (%v): the limit of file sizes alone stands in for a full disk", err)
 		return "", fullDisk{}, false
 	}
@@ -35,6 +40,11 @@ func tmpfs(t *testing.T) (dir string, disk fullDisk, ok bool) {
 		}
 	})
 	ballast := filepath.Join(mount, "ballast")
+	remount := func(flags uintptr) {
+		if err := syscall.Mount("", mount, "", syscall.MS_REMOUNT|flags, "size=64m"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return filepath.Join(mount, "data"), fullDisk{
 		fill: func(t testing.TB, _ *server) {
 			f, err := os.Create(ballast)
@@ -55,6 +65,8 @@ func tmpfs(t *testing.T) (dir string, disk fullDisk, ok bool) {
 				t.Fatal(err)
 			}
 		},
+		readOnly:  func() { remount(syscall.MS_RDONLY) },
+		readWrite: func() { remount(0) },
 	}, true
 }
 
@@ -101,6 +113,7 @@ func TestFullDisk(t *testing.T) {
 			s := startIn(t, dir)
 			m := testFullDisk(t, s, disk)
 			startOnFullDisk(t, s, disk, m)
+			startReadOnly(t, s, disk, m)
 		}
 	})
 }
@@ -141,6 +154,7 @@ func testFullDisk(t *testing.T, s *server, disk fullDisk) *model {
 		for range 10 {
 			post()
 		}
+		s.adminOnFullDisk(t, m)
 		s.holds(t, m, fmt.Sprintf("round %d, while the disk is full", round))
 		if status, body, err := s.get("/-/healthy"); err != nil || status != http.StatusOK {
 			t.Errorf("healthy: %d %q, %v", status, body, err)
@@ -166,6 +180,46 @@ func testFullDisk(t *testing.T, s *server, disk fullDisk) *model {
 	}
 	s.readBack(t, m)
 	return m
+}
+
+// adminOnFullDisk deletes, flushes and makes a snapshot while there is no room: what is
+// not done is said, and nothing is lost by it.
+func (s *server) adminOnFullDisk(t *testing.T, m *model) {
+	t.Helper()
+	params := url.Values{"match[]": {`{__name__="late"}`}}
+	switch status, body := s.admin(t, "POST", "delete_series", params); status {
+	case http.StatusNoContent: // a small frame found room
+		m.delete(-1<<62, 1<<62, "late")
+	case http.StatusServiceUnavailable:
+	default:
+		t.Errorf("delete_series: %d %q", status, body)
+	}
+	for _, name := range []string{"flush", "clean_tombstones", "snapshot"} {
+		if status, body := s.admin(t, "POST", name, nil); status >= 300 && status != http.StatusInternalServerError && status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %q", name, status, body)
+		}
+	}
+}
+
+// startReadOnly starts on a file system that nothing can be written to: the program
+// ends and says why, check reads it all the same, and later nothing is missing.
+func startReadOnly(t *testing.T, s *server, disk fullDisk, m *model) {
+	t.Helper()
+	s.term(t)
+	disk.readOnly()
+	s.launch(t)
+	if err := s.ended(t); err == nil {
+		t.Error("it ended with status 0 on a read-only file system")
+	}
+	if log := s.log(t); !strings.Contains(log, "read-only file system") {
+		t.Errorf("it does not say why: %s", tail(log, 1000))
+	}
+	if out, err := exec.Command(program, "check", s.dir).CombinedOutput(); err != nil {
+		t.Errorf("check: %v\n%s", err, out)
+	}
+	disk.readWrite()
+	s.up(t)
+	s.holds(t, m, "writable again")
 }
 
 // startOnFullDisk kills the program while the disk is full and starts it again: what
