@@ -79,7 +79,7 @@ func testHistogram(n int) *histogram.Histogram {
 }
 
 // TestAnyAgeAnyOrder writes samples of any age and kind in random order; between
-// that it deletes, cleans, flushes, merges, restarts, kills, cuts the log, makes
+// that it deletes, cleans, flushes, merges, restarts, kills, cuts the power and the log, makes
 // snapshots and lets retention remove blocks, while views are open, and reads what
 // was acknowledged and not deleted since.
 func TestAnyAgeAnyOrder(t *testing.T) {
@@ -114,6 +114,7 @@ type world struct {
 	now       int64
 	retention int64 // ms, 0 keeps everything
 	keepFrom  int64 // what retention by size has removed lies below
+	fs        *stepFS
 	s         *store.Store
 	want      wanted
 	help      string
@@ -135,7 +136,11 @@ func (w *world) newDir() string {
 
 func (w *world) open() {
 	t := w.t
-	s, err := store.Open(store.Options{Path: w.dir, Segment: 2000, Head: head.Options{
+	w.fs = &stepFS{graves: w.newDir()}
+	if err := os.MkdirAll(w.fs.graves, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(store.Options{Path: w.dir, FS: w.fs, Segment: 2000, Head: head.Options{
 		BlockDuration: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 700 * time.Millisecond, 3 * time.Second}).Draw(t, "duration"),
 		ChunkSamples:  rapid.SampledFrom([]int{8, 3, 30}).Draw(t, "chunk"),
 		Encoding:      rapid.SampledFrom([]chunkenc.Encoding{chunkenc.EncDelta, chunkenc.EncRaw}).Draw(t, "encoding"),
@@ -168,10 +173,10 @@ func (w *world) step() {
 		w.closeViews()
 		w.close()
 		w.open()
-	case 1: // what a kill leaves is opened elsewhere
+	case 1: // what a kill or a power cut leaves is opened elsewhere
 		w.closeViews()
 		dir := w.newDir()
-		copyDir(t, w.dir, dir)
+		w.fs.copyTo(t, w.dir, dir, cut(rapid.IntRange(0, int(numCuts)-1).Draw(t, "cut")))
 		w.close()
 		w.dir = dir
 		w.open()
@@ -309,7 +314,7 @@ func (w *world) snapshot() {
 	if err != nil || checked.Faults > 0 {
 		t.Fatalf("check of the snapshot: %v, %v", checked, err)
 	}
-	restored := world{t: t, dir: to, now: w.now, retention: w.retention, want: w.want}
+	restored := world{t: t, parent: w.parent, dirs: 1000 + w.dirs, dir: to, now: w.now, retention: w.retention, want: w.want}
 	restored.open()
 	v := restored.s.View()
 	if got, want := w.read(v), w.want.lines(); !skip && !slices.Equal(got, want) {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/rwsink/rwsink/internal/vfs"
 )
@@ -150,7 +149,7 @@ const (
 )
 
 // copyTo makes at dst what a kill or a power cut leaves now of src.
-func (f *stepFS) copyTo(t testing.TB, src, dst string, c cut) {
+func (f *stepFS) copyTo(t fataler, src, dst string, c cut) {
 	t.Helper()
 	copyDir(t, src, dst)
 	list := f.pending
@@ -166,7 +165,7 @@ func (f *stepFS) copyTo(t testing.TB, src, dst string, c cut) {
 	for i := len(list) - 1; i >= 0; i-- {
 		// An operation below a directory whose own making is taken back is gone with it.
 		if err := list[i].do(at); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
-			t.Fatalf("take an operation back: %v", err)
+			t.Fatal(fmt.Errorf("take an operation back: %w", err))
 		}
 	}
 }
