@@ -17,21 +17,26 @@ import (
 func (id *identity) collect() (dead []*Series) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	for _, first := range id.byHash {
-		for s := first; s != nil; s = s.next {
-			switch {
-			case s.containers > 0:
-				s.idle = false
-			case s.idle:
-				dead = append(dead, s)
-			default:
-				s.idle = true
-			}
+	id.byLabels.each(func(s *Series) {
+		switch {
+		case s.containers > 0:
+			s.idle = false
+		case s.idle:
+			dead = append(dead, s)
+		default:
+			s.idle = true
 		}
-	}
+	})
 	for _, s := range dead {
 		s.gone = true
-		id.unlink(s)
+		for _, ref := range append(id.also[s], s.ref) {
+			id.unsetRef(ref)
+		}
+		delete(id.also, s)
+	}
+	if len(dead) > 0 {
+		id.byLabels.sweep()
+		id.byKey.sweep()
 	}
 	id.count.Add(-int64(len(dead)))
 	return dead
@@ -90,36 +95,15 @@ func (h *Head) release(s *Series) {
 	}
 }
 
-// unlink takes s out of every table.
-func (id *identity) unlink(s *Series) {
-	hash := id.hash(s.labels)
-	if first := id.byHash[hash]; first == s {
-		if s.next == nil {
-			delete(id.byHash, hash)
-		} else {
-			id.byHash[hash] = s.next
-		}
-	} else {
-		for ; first != nil; first = first.next {
-			if first.next == s {
-				first.next = s.next
-				break
-			}
-		}
+// unsetRef forgets which series has the reference ref.
+func (id *identity) unsetRef(ref uint64) {
+	page := id.pages[ref/pageSize]
+	if page == nil {
+		return
 	}
-	for _, ref := range s.refs() {
-		if page := id.pages[ref/pageSize]; page != nil {
-			page[ref%pageSize] = nil
-			if *page == [pageSize]*Series{} {
-				delete(id.pages, ref/pageSize)
-			}
-		}
-	}
-	for _, k := range s.keys {
-		sh := &id.shards[k.Lo%numShards]
-		sh.mu.Lock()
-		delete(sh.byKey, k)
-		sh.mu.Unlock()
+	page[ref%pageSize] = nil
+	if *page == [pageSize]*Series{} {
+		delete(id.pages, ref/pageSize)
 	}
 }
 
@@ -128,7 +112,7 @@ func (id *identity) withLabels(ls labels.Labels) *Series {
 	hash := id.hash(ls)
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	s := id.find(hash, ls)
+	s := id.byLabels.find(hash, ls)
 	if s == nil {
 		s = id.create(hash, ls, id.lastRef+1)
 	}

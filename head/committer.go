@@ -35,7 +35,7 @@ type committer struct {
 	merger  ooo.Merger
 	probe   ooo.Buffer
 
-	group   uint64   // counts groups, for Series.group
+	group   uint32   // counts groups, for Series.group
 	batches []*Batch // taken from the queue
 	judged  []*Batch // of them, those of the group
 	lsns    []wal.LSN
@@ -262,10 +262,10 @@ func (c *committer) toRecord(b *Batch, segment uint64) *record.Batch {
 
 // name puts the record of s before its first use in a segment.
 func (c *committer) name(s *Series, segment uint64) {
-	if s.loggedIn == segment {
+	if s.loggedIn == uint32(segment) {
 		return
 	}
-	s.loggedIn = segment
+	s.loggedIn = uint32(segment)
 	c.named = append(c.named, s)
 	c.record.Series = append(c.record.Series, record.Series{Ref: s.ref, Labels: s.labels})
 }
@@ -318,8 +318,10 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 
 // place puts one sample into its container. Head.mu is held for writing.
 func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
-	box := s.liveIn
-	if box == nil || !box.contains(x.t) {
+	var box *Container
+	if s.live != nil && s.live.box.contains(x.t) {
+		box = s.live.box
+	} else {
 		box = c.container(x.t, lsn-1)
 	}
 	if s.seen && x.t <= s.newest {
@@ -343,17 +345,17 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 
 // partOf returns the part of s in box, which is near, opening one when there is none.
 func (c *committer) partOf(s *Series, box *Container) *part {
-	if s.live != nil && s.liveIn == box {
+	if s.live != nil && s.live.box == box {
 		return s.live
 	}
 	p := box.parts[s]
 	if p == nil {
-		p = &part{}
+		p = &part{box: box}
 		box.parts[s] = p
 		c.head.hold(s)
 	}
-	if s.liveIn == nil || s.liveIn.frozen || s.liveIn.lo < box.lo {
-		s.live, s.liveIn = p, box
+	if s.live == nil || s.live.box.lo < box.lo {
+		s.live = p
 	}
 	return p
 }

@@ -7,6 +7,7 @@
 // views, from which Readers give the samples of a series in order of time.
 //
 //	Lookup, Resolve    identity.go   wire form -> Series; labels checked, sorted, relabelled
+//	                   table.go      where series are found, by wire form and by labels
 //	Commit             committer.go  one goroutine takes the waiting batches as a group:
 //	                   judge.go      what is too old, late or new is taken out
 //	                   wal           a frame a batch, one sync a group
@@ -37,8 +38,8 @@
 // Ownership: the committer's goroutine owns judging, the log and all writing of
 // parts; Replay stands in for it until it has returned. Head.mu is held for
 // writing while a batch is applied, for reading while a reader copies what it
-// needs of one series. identity.mu guards the creation of series, each shard its
-// wire forms; both are taken inside Head.mu if at all, never around it. A Batch
+// needs of one series. identity.mu guards the creation of series; it is taken
+// inside Head.mu if at all, never around it. Look-ups by wire form take no lock. A Batch
 // belongs to its request except during Commit.
 //
 // Not here: the wire format (receiver), bytes on disk (wal, wal/record), the

@@ -104,8 +104,8 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 		box.frozen = true
 		next.frozen = append(next.frozen, box)
 		for s := range box.parts {
-			if s.liveIn == box {
-				s.live, s.liveIn = nil, nil
+			if s.live != nil && s.live.box == box {
+				s.live = nil
 			}
 		}
 	}

@@ -93,9 +93,18 @@ func (h *Head) Seed() uint64 { return h.identity.seed }
 // Lookup returns the series last resolved under key, or nil. dropped says that
 // relabelling drops what is written under key: it counts as written.
 func (h *Head) Lookup(key Key) (s *Series, dropped bool) {
-	s, known := h.identity.lookup(key)
-	return s, known && s == nil
+	var out [1]*Series
+	h.LookupAll([]Key{key}, out[:])
+	if out[0].Dropped() {
+		return nil, true
+	}
+	return out[0], false
 }
+
+// LookupAll is Lookup for many keys at once, which costs far less than one by
+// one: it sets each of out, which has as many elements. What relabelling drops
+// is a series that says so; it is only to be counted.
+func (h *Head) LookupAll(keys []Key, out []*Series) { h.identity.lookup(keys, out) }
 
 // Resolve finds or creates the series with these labels and remembers key as a
 // wire form of it. The labels may come in any order; they are checked (empty

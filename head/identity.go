@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -23,9 +22,9 @@ import (
 //
 //  1. A request hashes the wire form of a label set into a Key, 128 bits under
 //     a secret seed, and looks it up in the table of wire forms. A hit costs
-//     one shared lock and one map access; nothing is decoded or allocated.
+//     about one cache miss; nothing is locked, decoded or allocated.
 //  2. A miss decodes the labels, checks and sorts them, relabels them, and
-//     looks for a series with equal labels under a 64-bit hash of them; this
+//     looks for a series with equal labels under a 32-bit hash of them; this
 //     hash only narrows the search, the labels are always compared.
 //  3. None: a series is created. Either way the wire form is remembered.
 //
@@ -40,9 +39,6 @@ type Key struct{ Hi, Lo uint64 }
 // Label is one label as it stands on the wire; the bytes are borrowed for the call.
 type Label struct{ Name, Value []byte }
 
-// numShards splits the table of wire forms so that requests rarely meet.
-const numShards = 64
-
 // pageSize is how many references one page of the reference table holds.
 const pageSize = 512
 
@@ -53,67 +49,46 @@ type identity struct {
 	relabel  []*relabel.Config
 	postings *index.MemPostings
 	count    atomic.Int64 // series
-	shards   [numShards]shard
+	byKey    *keyTable    // changed under mu
 
-	mu      sync.RWMutex // guards what follows, and the creation of series
-	byHash  map[uint64]*Series
-	pages   map[uint64]*[pageSize]*Series // by reference
-	lastRef uint64
-}
-
-// shard holds wire forms. A nil series is one that relabelling drops.
-type shard struct {
-	mu      sync.RWMutex
-	byKey   map[Key]*Series
-	dropped int
+	mu       sync.RWMutex // guards what follows, and the creation of series
+	byLabels labelTable
+	pages    map[uint64]*[pageSize]*Series // by reference
+	also     map[*Series][]uint64          // references beside its own that the log knew a series by
+	lastRef  uint64
 }
 
 func newIdentity(o Options) *identity {
-	id := &identity{
+	return &identity{
 		seed:     rand.Uint64(),
 		hashMask: math.MaxUint64,
 		limits:   o.Limits,
 		relabel:  o.Relabel,
 		postings: index.NewMemPostings(),
-		byHash:   map[uint64]*Series{},
+		byKey:    newKeyTable(),
 		pages:    map[uint64]*[pageSize]*Series{},
+		also:     map[*Series][]uint64{},
 	}
-	for i := range id.shards {
-		id.shards[i].byKey = map[Key]*Series{}
-	}
-	return id
 }
 
-// lookup returns the series of a wire form; known is true with a nil series
-// when relabelling drops it.
-func (id *identity) lookup(k Key) (s *Series, known bool) {
+// lookup sets each of out to the series of a wire form, droppedSeries, or nil.
+func (id *identity) lookup(keys []Key, out []*Series) {
 	if id.hashMask != math.MaxUint64 {
-		return nil, false
-	}
-	sh := &id.shards[k.Lo%numShards]
-	sh.mu.RLock()
-	s, known = sh.byKey[k]
-	sh.mu.RUnlock()
-	return s, known
-}
-
-// remember notes a wire form of s, or of something dropped when s is nil. Called under id.mu.
-func (id *identity) remember(k Key, s *Series) {
-	if s != nil && (len(s.keys) >= maxAliases || slices.Contains(s.keys, k)) {
+		clear(out)
 		return
 	}
-	sh := &id.shards[k.Lo%numShards]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if s == nil {
-		if sh.dropped++; sh.dropped > maxDroppedKeys {
-			maps.DeleteFunc(sh.byKey, func(_ Key, s *Series) bool { return s == nil })
-			sh.dropped = 1
-		}
-	} else {
-		s.keys = append(s.keys, k)
+	id.byKey.findAll(keys, out)
+}
+
+// remember notes a wire form of s, or of something dropped when s is droppedSeries. Called under id.mu.
+func (id *identity) remember(k Key, s *Series) {
+	if s.aliases >= maxAliases || id.byKey.find(k) != nil {
+		return
 	}
-	sh.byKey[k] = s
+	if s != droppedSeries {
+		s.aliases++
+	}
+	id.byKey.add(k, s)
 }
 
 // resolve finds or creates the series of the labels and remembers k; a nil
@@ -133,10 +108,10 @@ func (id *identity) resolve(k Key, wire []Label) (*Series, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if !keep {
-		id.remember(k, nil)
+		id.remember(k, droppedSeries)
 		return nil, nil
 	}
-	s := id.find(hash, ls)
+	s := id.byLabels.find(hash, ls)
 	if s == nil {
 		if n := id.limits.Series; n > 0 && id.count.Load() >= int64(n) {
 			return nil, &Refusal{
@@ -156,29 +131,20 @@ func (id *identity) restore(ref uint64, ls labels.Labels) *Series {
 	hash := id.hash(ls)
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	s := id.find(hash, ls)
+	s := id.byLabels.find(hash, ls)
 	if s == nil {
 		return id.create(hash, ls, ref)
 	}
-	if ref != s.ref && !slices.Contains(s.also, ref) {
-		s.also = append(s.also, ref)
+	if ref != s.ref && !slices.Contains(id.also[s], ref) {
+		id.also[s] = append(id.also[s], ref)
 		id.setRef(ref, s)
 	}
 	return s
 }
 
-func (id *identity) find(hash uint64, ls labels.Labels) *Series {
-	for s := id.byHash[hash]; s != nil; s = s.next {
-		if labels.Equal(s.labels, ls) {
-			return s
-		}
-	}
-	return nil
-}
-
-func (id *identity) create(hash uint64, ls labels.Labels, ref uint64) *Series {
-	s := &Series{labels: ls, ref: ref, next: id.byHash[hash]}
-	id.byHash[hash] = s
+func (id *identity) create(hash uint32, ls labels.Labels, ref uint64) *Series {
+	s := &Series{labels: ls, ref: ref, hash: hash}
+	id.byLabels.add(s)
 	id.setRef(ref, s)
 	id.count.Add(1)
 	id.postings.Add(storage.SeriesRef(ref), ls)
@@ -211,9 +177,9 @@ func (id *identity) at(ref uint64) *Series {
 	return nil
 }
 
-func (id *identity) hash(ls labels.Labels) uint64 {
+func (id *identity) hash(ls labels.Labels) uint32 {
 	var buf [1024]byte
-	return xxh3.HashSeed(ls.Bytes(buf[:0]), id.seed) & id.hashMask
+	return uint32(xxh3.HashSeed(ls.Bytes(buf[:0]), id.seed) & id.hashMask)
 }
 
 // Canonical checks labels and returns them sorted, without empty values. The

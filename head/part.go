@@ -29,6 +29,7 @@ import (
 // Chunks are never changed in place, so that a reader that has copied the
 // slice header under Head.mu may go on without the lock.
 type part struct {
+	box     *Container
 	chunks  []chunkenc.Chunk
 	tail    []tailSample // when the tail is of floats
 	ext     *partExt     // nil while there are only floats in order, without start timestamps

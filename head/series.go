@@ -2,30 +2,29 @@ package head
 
 import "github.com/prometheus/prometheus/model/labels"
 
-// Series is a series of the head: to others an opaque handle.
+// Series is a series of the head: to others an opaque handle. It is one cache
+// line: the committer touches it for every sample.
 type Series struct {
 	labels labels.Labels // immutable
 	ref    uint64        // its number in the log; never given to another label set
+	hash   uint32        // of the labels
 
 	// Owned by the identity table, under its mutex.
-	next *Series  // another series whose labels hash alike
-	keys []Key    // its wire forms in the table
-	also []uint64 // other references that the log knew it by
-	idle bool     // the last collection found it without samples
+	aliases uint8 // how many wire forms of it are in the table
+	idle    bool  // the last collection found it without samples
+	gone    bool  // collected: whoever still has it must resolve it again; the committer reads it too
 
 	// Owned by the committer; readers hold Head.mu.
-	live       *part      // its part of liveIn
-	liveIn     *Container // the newest near container that it has a part of
-	newest     int64      // the newest timestamp applied, when seen
-	seen       bool       // it has a sample
-	containers int32      // how many containers hold samples of it
-	gone       bool       // collected: whoever still has it must resolve it again
-	loggedIn   uint64     // the segment that last took its record; 0 is none
-	group      uint64     // the last group with samples of it, noted under a narrow window only
+	seen       bool   // it has a sample
+	containers int32  // how many containers hold samples of it
+	group      uint32 // the last group with samples of it, noted under a narrow window only; wraps
+	loggedIn   uint32 // the segment that last took its record; 0 is none
+	live       *part  // its part of the newest near container that has one; nil when that is frozen
+	newest     int64  // the newest timestamp applied, when seen
 }
 
 // Labels returns the series' own labels.
 func (s *Series) Labels() labels.Labels { return s.labels }
 
-// refs returns every reference that the series is known by.
-func (s *Series) refs() []uint64 { return append(s.also[:len(s.also):len(s.also)], s.ref) }
+// Dropped says that relabelling drops what is written under this handle; s may be nil.
+func (s *Series) Dropped() bool { return s == droppedSeries }

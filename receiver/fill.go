@@ -24,6 +24,11 @@ type filler struct {
 	scan2, ahead2 scanner2
 	checked       bool // the whole body is known to be well formed
 
+	// The entries that are looked up at once.
+	entries [window]entry
+	keys    [window]head.Key
+	series  [window]*head.Series
+
 	labels   []head.Label
 	hist     rawHistogram
 	exemplar rawExemplar
@@ -31,6 +36,10 @@ type filler struct {
 	families map[metaKey]struct{} // metadata of this request, 2.0
 	metadata int                  // entries of metadata received, 2.0
 }
+
+// window is how many entries are scanned, then looked up at once, then added:
+// enough for their cache misses to overlap, few enough to stay in the cache.
+const window = 64
 
 // written counts what a 2.0 answer tells.
 type written struct{ samples, histograms, exemplars int }
@@ -49,6 +58,10 @@ func (f *filler) end() {
 	f.scan2.trim()
 	f.ahead2.symbols = nil // scan2's
 	f.ahead2.trim()
+	for i := range f.entries {
+		f.entries[i].trim()
+	}
+	clear(f.series[:])
 	f.labels = pooled(f.labels)
 	clear(f.labels[:cap(f.labels)])
 	clear(f.exemplar.labels[:cap(f.exemplar.labels)])
@@ -63,6 +76,14 @@ type target struct {
 	series  *head.Series
 	dropped bool
 	refusal *head.Refusal
+}
+
+// known returns what the head knows of a key as a target.
+func known(s *head.Series) target {
+	if s.Dropped() {
+		return target{dropped: true}
+	}
+	return target{series: s}
 }
 
 // resolve finds or creates the series of f.labels.

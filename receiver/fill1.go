@@ -11,28 +11,37 @@ import (
 func (f *filler) fill1(body []byte) error {
 	s := &f.scan1
 	s.reset(body)
-	for {
-		it, err := s.next()
-		switch {
-		case err != nil:
-			return err
-		case it == itemEnd:
-			return nil
-		case it == itemMetadata:
-			f.metadata1(&s.meta)
-		default:
-			if err := f.entry1(&s.entry); err != nil {
+	for more := true; more; {
+		n := 0
+		for n < window && more {
+			s.entry = &f.entries[n]
+			it, err := s.next()
+			switch {
+			case err != nil:
+				return err
+			case it == itemEnd:
+				more = false
+			case it == itemMetadata:
+				f.metadata1(&s.meta)
+			default:
+				f.keys[n] = key1(s.entry.ident, f.seed)
+				n++
+			}
+		}
+		f.head.LookupAll(f.keys[:n], f.series[:n])
+		for i := range n {
+			if err := f.entry1(&f.entries[i], f.keys[i], f.series[i]); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
 }
 
-func (f *filler) entry1(e *entry) error {
-	key := key1(e.ident, f.seed)
-	s, dropped := f.head.Lookup(key)
-	to := target{series: s, dropped: dropped}
-	if s == nil && !dropped {
+// entry1 adds an entry; s is what the head knows under its key.
+func (f *filler) entry1(e *entry, key head.Key, s *head.Series) error {
+	to := known(s)
+	if s == nil {
 		if err := f.check1(); err != nil {
 			return err
 		}
@@ -56,7 +65,7 @@ func (f *filler) identify1(key head.Key, e *entry) (target, error) {
 	}
 	if over {
 		return target{refusal: &head.Refusal{Reason: head.ReasonLabelLimit,
-			Detail: entryNumber(tooManyLabels, f.scan1.totals.entries)}}, nil
+			Detail: entryNumber(tooManyLabels, e.number)}}, nil
 	}
 	return f.resolve(key)
 }

@@ -16,33 +16,45 @@ func (f *filler) fill2(body []byte) error {
 	if err := s.reset(body, f.seed); err != nil {
 		return err
 	}
-	for n := 1; ; n++ {
-		it, err := s.next()
-		if err != nil {
-			return err
+	for more := true; more; {
+		n := 0
+		for n < window && more {
+			s.entry = &f.entries[n]
+			it, err := s.next()
+			switch {
+			case err != nil:
+				return err
+			case it == itemEnd:
+				more = false
+			default:
+				f.keys[n] = head.Key{}
+				if s.entry.refsFault == "" {
+					f.keys[n] = s.key()
+				}
+				n++
+			}
 		}
-		if it == itemEnd {
-			return nil
-		}
-		if err := f.entry2(&s.entry, n); err != nil {
-			return err
+		f.head.LookupAll(f.keys[:n], f.series[:n])
+		for i := range n {
+			if err := f.entry2(&f.entries[i], f.keys[i], f.series[i]); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
-// entry2 adds the n-th entry.
-func (f *filler) entry2(e *entry, n int) error {
+// entry2 adds an entry; s is what the head knows under its key, if its references are labels.
+func (f *filler) entry2(e *entry, key head.Key, s *head.Series) error {
 	if e.refsFault != "" {
-		r := &head.Refusal{Reason: reasonReferences, Detail: entryNumber(e.refsFault, n)}
+		r := &head.Refusal{Reason: reasonReferences, Detail: entryNumber(e.refsFault, e.number)}
 		if e.meta != (entryMeta{}) {
 			f.refuse(1, r, head.ItemMetadata, 0, "")
 		}
 		return f.put(e, target{refusal: r}, version2)
 	}
-	key := f.scan2.key()
-	s, dropped := f.head.Lookup(key)
-	to := target{series: s, dropped: dropped}
-	if s == nil && !dropped && !e.empty() {
+	to := known(s)
+	if s == nil && !e.empty() {
 		if err := f.check2(); err != nil {
 			return err
 		}

@@ -149,7 +149,7 @@ func collect2(body []byte) (*writev2.Request, error) {
 		if it == itemEnd {
 			return req, wide
 		}
-		e := &s.entry
+		e := s.entry
 		ts := writev2.TimeSeries{LabelsRefs: append([]uint32(nil), e.refs...)}
 		ts.Metadata = writev2.Metadata{Type: writev2.Metadata_MetricType(e.meta.typ), HelpRef: uint32(e.meta.help), UnitRef: uint32(e.meta.unit)}
 		for i, t := range e.t {

@@ -10,7 +10,7 @@ import (
 type extent struct{ from, end int }
 
 // entry is one series entry of a request, in memory that the next entry reuses.
-// What it points to is valid until the scanner moves on.
+// What it points to is valid until the scanner scans another into it.
 type entry struct {
 	ident      []byte    // 1.0: the fields that hold the labels, one behind the other, tags included
 	identAt    int       // 1.0: where the first of them stands in the body
@@ -22,6 +22,8 @@ type entry struct {
 	exemplars  []extent  // messages, not yet checked
 	meta       entryMeta // 2.0
 	start      int64     // 2.0: start timestamp of the series, for what has none of its own
+	number     int       // it is the number-th series entry of the request
+	gathered   []byte    // 1.0: memory for labels that do not stand together
 }
 
 // entryMeta is the metadata of a series entry in 2.0: symbols by index.
@@ -47,10 +49,24 @@ func (e *entry) empty() bool {
 
 // trim lets go of memory that an unusual request made large.
 func (e *entry) trim() {
+	if e == nil {
+		return
+	}
 	e.ident = nil
+	e.gathered = pooled(e.gathered)
 	e.refs = pooled(e.refs)
 	e.t, e.st, e.v = pooled(e.t), pooled(e.st), pooled(e.v)
 	e.histograms, e.exemplars = pooled(e.histograms), pooled(e.exemplars)
+}
+
+// begin returns e, emptied for the number-th entry; there may be none yet.
+func (e *entry) begin(number int) *entry {
+	if e == nil {
+		e = &entry{}
+	}
+	e.reset()
+	e.number = number
+	return e
 }
 
 // pooled returns s empty, or nil when it is too large to be kept.

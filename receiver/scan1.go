@@ -11,12 +11,11 @@ const (
 
 // scanner1 walks a prometheus.WriteRequest.
 type scanner1 struct {
-	body     []byte
-	pos      int
-	entry    entry
-	meta     metadata1
-	gathered []byte // labels of an entry that do not stand together
-	totals   totals
+	body   []byte
+	pos    int
+	entry  *entry // where the next series entry is scanned to
+	meta   metadata1
+	totals totals
 }
 
 // metadata1 is a prometheus.MetricMetadata; its strings stand in the body.
@@ -32,7 +31,6 @@ func (s *scanner1) reset(body []byte) {
 
 func (s *scanner1) trim() {
 	s.body, s.meta = nil, metadata1{}
-	s.gathered = pooled(s.gathered)
 	s.entry.trim()
 }
 
@@ -77,8 +75,8 @@ const tagLabel = 1<<3 | wtBytes
 // series scans an entry from p to the end of b. Labels that come first are only
 // stepped over: what they hold is read when the series turns out to be unknown.
 func (s *scanner1) series(b []byte, p int) error {
-	e := &s.entry
-	e.reset()
+	s.entry = s.entry.begin(s.totals.entries)
+	e := s.entry
 	from := p
 	for len(b)-p >= 3 && b[p] == tagLabel {
 		next := p + 2 + int(b[p+1])
@@ -117,7 +115,7 @@ func (s *scanner1) series(b []byte, p int) error {
 // labels scanned so far end; it becomes negative when they are no longer one
 // piece of the body.
 func (s *scanner1) seriesSlow(b []byte, p, identEnd int) error {
-	e := &s.entry
+	e := s.entry
 	for p < len(b) {
 		at := p
 		num, wt, q := tag(b, p)
@@ -164,7 +162,7 @@ func (s *scanner1) addSample(b []byte, p int) error {
 // them stand together ident is a piece of the body; otherwise they are gathered,
 // so that the key depends on the labels alone.
 func (s *scanner1) addLabel(b []byte, at, end, identEnd int) int {
-	e := &s.entry
+	e := s.entry
 	switch {
 	case len(e.ident) == 0:
 		e.ident, e.identAt = b[at:end:end], at
@@ -173,10 +171,10 @@ func (s *scanner1) addLabel(b []byte, at, end, identEnd int) int {
 		e.ident = b[at-len(e.ident) : end : end]
 		return end
 	case identEnd >= 0:
-		s.gathered = append(s.gathered[:0], e.ident...)
+		e.gathered = append(e.gathered[:0], e.ident...)
 	}
-	s.gathered = append(s.gathered, b[at:end]...)
-	e.ident = s.gathered
+	e.gathered = append(e.gathered, b[at:end]...)
+	e.ident = e.gathered
 	return -1
 }
 

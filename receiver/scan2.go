@@ -9,17 +9,18 @@ type scanner2 struct {
 	body    []byte
 	first   int // where the first series entry may be
 	pos     int
+	number  int // of the series entry met last
 	symbols []extent
 	hashes  []head.Key // of the symbols
 	ring    ring
-	entry   entry
+	entry   *entry // where the next series entry is scanned to
 	totals  totals
 }
 
 // reset begins with body: it reads the symbols and hashes them under seed.
 func (s *scanner2) reset(body []byte, seed uint64) error {
 	s.ring.init(seed)
-	s.body, s.first, s.pos, s.totals = body, len(body), len(body), totals{}
+	s.body, s.first, s.pos, s.number, s.totals = body, len(body), len(body), 0, totals{}
 	s.symbols, s.hashes = s.symbols[:0], s.hashes[:0]
 	for p := 0; p < len(body); {
 		at := p
@@ -93,8 +94,9 @@ func (s *scanner2) key() head.Key { return s.ring.key2(s.entry.refs, s.hashes) }
 
 // series scans an entry from p to the end of b.
 func (s *scanner2) series(b []byte, p int) error {
-	e := &s.entry
-	e.reset()
+	s.number++
+	s.entry = s.entry.begin(s.number)
+	e := s.entry
 	if len(b)-p >= 2 && b[p] == tagRefs {
 		from, end := span(b, p+1)
 		if end < 0 {
@@ -164,14 +166,14 @@ func (s *scanner2) badRef(ref uint64) {
 
 // finish judges the references once all of them are there.
 func (s *scanner2) finish() {
-	if e := &s.entry; e.refsFault == "" && len(e.refs)%2 != 0 {
+	if e := s.entry; e.refsFault == "" && len(e.refs)%2 != 0 {
 		e.refsFault = oddRefs(len(e.refs))
 	}
 }
 
 // seriesSlow scans what is left of an entry, of any form.
 func (s *scanner2) seriesSlow(b []byte, p int) error {
-	e := &s.entry
+	e := s.entry
 	for p < len(b) {
 		at := p
 		num, wt, q := tag(b, p)
@@ -237,7 +239,7 @@ func (s *scanner2) addSample(b []byte, p int) error {
 	if err != nil {
 		return err
 	}
-	e := &s.entry
+	e := s.entry
 	e.t, e.st, e.v = append(e.t, t), append(e.st, st), append(e.v, v)
 	return count(&s.totals.samples, "samples", maxSamples)
 }

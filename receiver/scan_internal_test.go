@@ -21,8 +21,7 @@ func only1(t *testing.T, body []byte) *entry {
 	if err != nil || it != itemEntry {
 		t.Fatalf("next: got %d, %v, want an entry", it, err)
 	}
-	e := s.entry
-	return &e
+	return s.entry
 }
 
 // only2 scans a body with one series entry.
@@ -36,7 +35,7 @@ func only2(t *testing.T, body []byte) (*entry, *scanner2) {
 	if err != nil || it != itemEntry {
 		t.Fatalf("next: got %d, %v, want an entry", it, err)
 	}
-	return &s.entry, s
+	return s.entry, s
 }
 
 // TestLabelsApart checks that the labels of an entry are the same bytes wherever

@@ -151,8 +151,13 @@ func TestNothingPointsIntoTheBody(t *testing.T) {
 			t.Errorf("%s: got metadata %v, want %v", name, m, want[name])
 		}
 	}
-	if len(f.families) != 0 || f.scan1.entry.ident != nil || f.scan2.body != nil || f.scan1.body != nil {
+	if len(f.families) != 0 || f.ahead1.entry.ident != nil || f.scan2.body != nil || f.scan1.body != nil {
 		t.Error("the scratch memory still holds on to a body")
+	}
+	for i := range f.entries {
+		if f.entries[i].ident != nil || f.series[i] != nil {
+			t.Error("the scratch memory still holds on to an entry")
+		}
 	}
 }
 
