@@ -15,9 +15,10 @@ import (
 type applier struct {
 	enc    chunkenc.Encoder
 	dec    chunkenc.Decoder
+	stream streamReader
 	merger ooo.Merger
 	late   ooo.Buffer // scratch: what a merge takes out of a part
-	probe  ooo.Buffer // scratch: what of it belongs to one chunk
+	probe  ooo.Buffer // scratch: what of it belongs to one chunk, or comes after it
 	runs   runList
 	sealed []chunkenc.Chunk // scratch
 	piece  chunkenc.Samples // scratch: what is sealed
@@ -43,6 +44,8 @@ const (
 	minLate, maxLate = 16, 4096
 	// maxHistTail is how many histograms a tail holds.
 	maxHistTail = 16
+	// firstFit is how many samples of a stream tell its interval; twice as many tell it better.
+	firstFit = 32
 	// maxShift bounds how fine a range is cut: slots of a millisecond or less.
 	maxShift = 40
 )
@@ -60,10 +63,12 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 	}
 	if n := p.tailLen(); n > 0 {
 		switch {
-		case s.t > p.slotEnd:
+		case s.t > p.slotEnd && s.t > p.closesAt(c):
 			a.closeSlot(c, p)
-		case k != p.kind || n >= tailSamples || (n >= maxHistTail && k != chunkenc.KindFloat):
+		case k != p.kind || n >= a.fullTail(k):
 			a.sealTail(c, p)
+		case k == chunkenc.KindFloat && n >= firstFit && n&(n-1) == 0:
+			a.fitTail(c, p)
 		}
 	}
 	if p.tailLen() == 0 {
@@ -76,19 +81,38 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 	p.push(s)
 }
 
+// fullTail is how many samples a tail of that kind holds at most.
+func (a *applier) fullTail(k chunkenc.Kind) int {
+	if k == chunkenc.KindFloat {
+		return hardFactor * a.target
+	}
+	return maxHistTail
+}
+
+// closesAt returns the last timestamp that does not close the tail's slot.
+func (p *part) closesAt(c *Container) int64 {
+	if p.sorted() {
+		return p.slotEnd
+	}
+	grace := slotLen(c.hi-c.lo+1, p.shift) / 2
+	if grace > c.hi-p.slotEnd {
+		return c.hi
+	}
+	return p.slotEnd + grace
+}
+
 // addLate puts a sample into p that is not newer than all of it.
 func (a *applier) addLate(c *Container, p *part, s *sample) {
-	if s.kind() == chunkenc.KindFloat {
-		switch p.place(s) {
-		case placed:
-			return
-		case duplicate:
+	if p.takesLate(s) {
+		switch {
+		case p.repeats(s):
 			a.stats.duplicates++
 			return
-		case overwritten:
-			a.stats.overwritten++
+		case int(p.floats.n) < a.fullTail(chunkenc.KindFloat):
+			p.push(s)
 			return
 		}
+		a.sealTail(c, p) // up to maxT: s is late now
 	}
 	late := &p.extended().late
 	s.addTo(late)
@@ -96,7 +120,7 @@ func (a *applier) addLate(c *Container, p *part, s *sample) {
 	if n < minLate || n%minLate != 0 || n < maxLate && n < a.touched(p)/4 {
 		return
 	}
-	if _, latest := late.Bounds(); n >= maxLate && p.tailLen() > 0 && latest >= p.tailFirst() {
+	if _, latest := late.Bounds(); n >= maxLate && p.tailLen() > 0 && latest >= p.from(len(p.chunks)) {
 		a.sealTail(c, p) // which takes those of its time along
 	}
 	if late.Len() > 0 {
@@ -116,24 +140,23 @@ func (a *applier) touched(p *part) int {
 	return n
 }
 
-// sealTail turns the tail and the late samples of its time into a chunk of the open slot.
+// sealTail turns the tail and the late samples of its time into chunks of the open slot.
 func (a *applier) sealTail(c *Container, p *part) {
 	a.stats.tailSealed++
-	a.fitShift(c, p)
-	if p.kind == chunkenc.KindFloat && int(p.open) == len(p.chunks) && len(p.chunks) == cap(p.chunks) {
-		// Room for a slot's small chunks at once.
-		grown := make([]chunkenc.Chunk, len(p.chunks), len(p.chunks)+4)
-		copy(grown, p.chunks)
-		p.chunks = grown
+	start := len(p.chunks)
+	runs := a.openRuns(p, start)
+	if last := runs[len(runs)-1]; last.Len() > 1 {
+		p.shift = max(p.shift, a.shiftFor(c, p.maxT-last.T[0], last.Len()))
 	}
-	first := p.tailFirst()
 	a.sealed = a.sealed[:0]
-	a.seal(c, p, a.tailRun(p), first)
+	for _, r := range runs {
+		a.cut(c, r, p.shift)
+	}
 	p.chunks = append(p.chunks, a.sealed...)
 	a.stats.chunks += len(a.sealed)
 	p.clearTail()
 	p.slotEnd = c.slotEnd(p.maxT, p.shift)
-	if start := int(p.open); p.chunks[start].MinT < c.slotStart(p.maxT, p.shift) || a.openSamples(p) >= hardFactor*a.target {
+	if p.chunks[p.open].MinT < c.slotStart(p.maxT, p.shift) || a.openSamples(p) >= hardFactor*a.target {
 		a.closeSlot(c, p)
 	}
 }
@@ -146,52 +169,63 @@ func (a *applier) openSamples(p *part) int {
 	return n
 }
 
-// closeSlot joins what the open slot holds, and opens the next one.
+// closeSlot joins what the open slot holds into one chunk, and opens the next
+// one: the floats of a tail that are in it already stay there.
 func (a *applier) closeSlot(c *Container, p *part) {
-	a.join(c, p)
-	a.relaxShift(c, p)
-	p.clearTail()
-	p.open = int32(len(p.chunks))
-}
-
-// join makes one chunk of the small chunks of the open slot, the tail and the
-// late samples of their time. The tail stays as it is.
-func (a *applier) join(c *Container, p *part) {
-	runs := a.runs.reset()
-	for i := int(p.open); i < len(p.chunks); i++ {
-		runs.decode(&a.dec, &p.chunks[i])
+	runs := a.openRuns(p, int(p.open))
+	last, rest := *runs[len(runs)-1], chunkenc.Samples{}
+	if n := last.Len(); last.T[n-1] > p.slotEnd && last.Kind == chunkenc.KindFloat && p.kind == last.Kind {
+		i := sort.Search(n, func(i int) bool { return last.T[i] > p.slotEnd })
+		last, rest = last.Slice(0, i), last.Slice(i, n)
 	}
-	if p.tailLen() > 0 {
-		p.appendTail(runs.next(p.kind))
-	}
-	first := runs.list[0].T[0]
 	replaced := len(p.chunks) - int(p.open)
 	a.sealed = a.sealed[:0]
-	a.seal(c, p, runs.list, first)
-	p.chunks = append(p.chunks[:p.open:p.open], a.sealed...)
-	a.stats.chunks += len(a.sealed) - replaced
-}
-
-// tailRun returns the tail as a run.
-func (a *applier) tailRun(p *part) []*chunkenc.Samples {
-	runs := a.runs.reset()
-	p.appendTail(runs.next(p.kind))
-	return runs.list
-}
-
-// seal appends to a.sealed the chunks of runs and of the late samples of their
-// time, which are taken out of p.
-func (a *applier) seal(c *Container, p *part, runs []*chunkenc.Samples, first int64) {
-	if p.lateLen() > 0 {
-		a.probe.Reset()
-		p.ext.late.Take(&a.probe, first, p.maxT)
-		if a.probe.Len() > 0 {
-			runs = a.merge(runs, &a.probe)
-		}
-	}
-	for _, r := range runs {
+	for _, r := range runs[:len(runs)-1] {
 		a.cut(c, r, p.shift)
 	}
+	a.cut(c, &last, p.shift)
+	p.chunks = append(p.chunks[:p.open:p.open], a.sealed...)
+	a.stats.chunks += len(a.sealed) - replaced
+	if n := last.Len(); n >= tailTells && p.shift > a.shiftFor(c, last.T[n-1]-last.T[0], n) {
+		p.shift--
+	}
+	p.clearTail()
+	p.open = int32(len(p.chunks))
+	if rest.Len() > 0 {
+		p.slotEnd = c.slotEnd(rest.T[0], p.shift)
+	}
+	for i, t := range rest.T {
+		x := sample{t: t, v: rest.V[i]}
+		if len(rest.ST) > 0 {
+			x.st = rest.ST[i]
+		}
+		p.push(&x)
+	}
+}
+
+// openRuns returns as runs what chunks[i:], the tail and the late samples of
+// their time hold. The late samples are taken out of p, the rest stays.
+func (a *applier) openRuns(p *part, i int) []*chunkenc.Samples {
+	runs := a.runs.reset()
+	lo := p.from(i)
+	for ; i < len(p.chunks); i++ {
+		runs.decode(&a.dec, &p.chunks[i])
+	}
+	a.probe.Reset()
+	if p.tailLen() > 0 {
+		if p.sorted() {
+			p.appendTail(runs.next(p.kind), &a.stream)
+		} else {
+			a.stream.late(&a.probe, p, math.MinInt64, math.MaxInt64)
+		}
+	}
+	if p.lateLen() > 0 {
+		p.ext.late.Take(&a.probe, lo, p.maxT)
+	}
+	if a.probe.Len() == 0 {
+		return runs.list
+	}
+	return a.merge(runs.list, &a.probe)
 }
 
 func (a *applier) merge(runs []*chunkenc.Samples, late *ooo.Buffer) []*chunkenc.Samples {
@@ -221,17 +255,23 @@ func (a *applier) cut(c *Container, s *chunkenc.Samples, shift uint8) {
 	}
 }
 
-// fitShift makes the slots finer when the tail's interval would overfill them.
-func (a *applier) fitShift(c *Container, p *part) {
-	if n := p.tailLen(); n > 1 {
-		p.shift = max(p.shift, a.shiftFor(c, p.maxT-p.tailFirst(), n))
-	}
-}
+// tailTells is how many samples tell an interval that slots may be made coarser for.
+const tailTells = 8
 
-// relaxShift makes the slots coarser when even then the tail's interval fills them no more than it should.
-func (a *applier) relaxShift(c *Container, p *part) {
-	if n := p.tailLen(); n >= tailSamples/4 && p.shift > a.shiftFor(c, p.maxT-p.tailFirst(), n) {
-		p.shift--
+// fitTail makes the slots finer when the stream's interval would overfill
+// them, and closes the one that is over then.
+func (a *applier) fitTail(c *Container, p *part) {
+	if !p.sorted() {
+		return // how many of it are of which time is not known yet
+	}
+	first := p.floats.firstTime(c.arena, c.lo)
+	shift := a.shiftFor(c, p.maxT-first, int(p.floats.n))
+	if shift <= p.shift {
+		return
+	}
+	p.shift = shift
+	if p.slotEnd = c.slotEnd(first, shift); p.maxT > p.slotEnd {
+		a.closeSlot(c, p)
 	}
 }
 
@@ -251,10 +291,11 @@ func (a *applier) shiftFor(c *Container, span int64, n int) (shift uint8) {
 func (a *applier) mergeLate(c *Container, p *part) {
 	hi := p.maxT
 	if p.tailLen() > 0 {
-		if hi = p.tailFirst(); hi == math.MinInt64 {
+		to, ok := p.sealedTo()
+		if !ok {
 			return // nothing is older
 		}
-		hi--
+		hi = to
 	}
 	late := &a.late
 	late.Reset()

@@ -22,6 +22,7 @@ type Container struct {
 	opened, last wal.LSN
 	first        wal.LSN // the first frame that put samples here; 0 is none yet
 	parts        map[*Series]*part
+	arena        *arena   // of the streams of parts
 	cold         *coldRun // instead of parts
 	samples      int      // put here
 	newest       int64    // the newest timestamp put here
@@ -37,7 +38,7 @@ func newContainer(lo, hi int64, opened wal.LSN, cold bool) *Container {
 	if cold {
 		c.cold = &coldRun{last: map[*Series]uint32{}}
 	} else {
-		c.parts = map[*Series]*part{}
+		c.parts, c.arena = map[*Series]*part{}, &arena{}
 	}
 	return c
 }

@@ -174,10 +174,11 @@ func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {
 		before := box.cold.memory()
 		empty = box.cold.erase(s, lo, hi)
 		c.head.coldBytes.Add(int64(box.cold.memory() - before))
-	} else if empty = c.applier.erase(box, box.parts[s], lo, hi); empty {
+	} else if p := box.parts[s]; c.applier.erase(box, p, lo, hi) {
+		empty = true
 		delete(box.parts, s)
-		if s.liveIn == box {
-			s.live, s.liveIn = nil, nil
+		if s.live == p {
+			s.live = nil
 		}
 	}
 	if empty {
@@ -186,10 +187,10 @@ func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {
 }
 
 // erase takes the samples in [lo, hi] out of p, a part of c. All of p is sealed
-// for it, its slot closed. It says whether nothing is left.
+// for it. It says whether nothing is left.
 func (a *applier) erase(c *Container, p *part, lo, hi int64) (empty bool) {
-	if p.tailLen() > 0 || int(p.open) < len(p.chunks) {
-		a.closeSlot(c, p)
+	if p.tailLen() > 0 {
+		a.sealTail(c, p)
 	}
 	if p.lateLen() > 0 {
 		a.mergeLate(c, p)

@@ -211,13 +211,19 @@ func (f *finisher) part(c *Container, p *part) []chunkenc.Chunk {
 	for i := range chunks {
 		runs.decode(&a.dec, &chunks[i])
 	}
+	a.probe.Reset()
 	if p.tailLen() > 0 {
-		p.appendTail(runs.next(p.kind))
+		if p.sorted() {
+			p.appendTail(runs.next(p.kind), &a.stream)
+		} else {
+			a.stream.late(&a.probe, p, c.lo, c.hi)
+		}
+	}
+	if p.lateLen() > 0 {
+		p.ext.late.CopyRange(&a.probe, c.lo, c.hi)
 	}
 	list := runs.list
-	if p.lateLen() > 0 {
-		a.probe.Reset()
-		p.ext.late.CopyRange(&a.probe, c.lo, c.hi)
+	if a.probe.Len() > 0 {
 		list = a.merge(list, &a.probe)
 	}
 	return f.sealAll(list)

@@ -112,20 +112,20 @@ func TestReplayIsNotAcceptance(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]float64{
-			"rwsink_head_series": 1, "rwsink_head_containers": 1, "rwsink_head_chunks": 3, "rwsink_head_samples_accepted_total": 0,
+			"rwsink_head_series": 1, "rwsink_head_containers": 1, "rwsink_head_chunks": 2, "rwsink_head_samples_accepted_total": 0,
 			"rwsink_head_sample_disorder_seconds": 0, "rwsink_head_samples_duplicate_total": 0, "rwsink_head_groups_total": 0,
 		}
 		if first {
 			s := testSeries(h, "m")
-			for i := range int64(100) {
+			for i := range int64(1000) {
 				b := floatBatch(h, s, i, 1)
 				b.Float(s, i, 0, 1)
 				if _, err := h.Commit(context.Background(), b); err != nil {
 					t.Fatal(err)
 				}
 			}
-			want["rwsink_head_samples_accepted_total"], want["rwsink_head_sample_disorder_seconds"] = 200, 200
-			want["rwsink_head_samples_duplicate_total"], want["rwsink_head_groups_total"] = 100, 100
+			want["rwsink_head_samples_accepted_total"], want["rwsink_head_sample_disorder_seconds"] = 2000, 2000
+			want["rwsink_head_samples_duplicate_total"], want["rwsink_head_groups_total"] = 1000, 1000
 		}
 		h.Close()
 		for name, n := range want {

@@ -2,10 +2,8 @@ package head
 
 import (
 	"math"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/ooo"
@@ -14,15 +12,17 @@ import (
 // A part holds the samples of one series in one container:
 //
 //		chunks            sealed, ascending, disjoint; those from open on are of the
-//		                  open slot and small
-//		tail              newer than every chunk, raw, at most tailSamples, of one kind
-//		late              samples that found their place in neither, in order of arrival
+//		                  open slot
+//		floats or hists   newer than every chunk: the tail, of one kind. Floats are a
+//		                  stream in order of arrival, histograms in order of time
+//		late              samples that found no place there, in order of arrival
 //
-//	 1. A sample newer than all goes to the tail. A full tail is sealed into a
-//	    small chunk; when time leaves the slot, the small chunks, the tail and
-//	    the late samples of the slot are joined into one chunk.
-//	 2. A float that is not newer, but not older than the tail's first, is put
-//	    into its place in the tail.
+//	 1. A sample newer than all goes to the tail. When time leaves the slot, the
+//	    tail, the late samples of its time and what the open slot holds become one
+//	    chunk. A tail that is full before that is sealed and counts to the open slot.
+//	 2. A float that is not newer than all, but newer than the chunks, goes to the
+//	    stream all the same: it is sorted when it is sealed or read. A slot with such
+//	    samples stays open for half its length more, for those that are still to come.
 //	 3. Everything else waits in late, until there is enough of it to pay for
 //	    decoding and sealing again the chunks that it falls into.
 //
@@ -31,22 +31,13 @@ import (
 type part struct {
 	box     *Container
 	chunks  []chunkenc.Chunk
-	tail    []tailSample // when the tail is of floats
-	ext     *partExt     // nil while there are only floats in order, without start timestamps
-	maxT    int64        // the newest timestamp; valid when not empty
-	slotEnd int64        // last millisecond of the tail's slot
-	open    int32        // the first of chunks that belongs to the open slot
-	shift   uint8        // the range is cut into 2^shift slots
+	floats  stream
+	ext     *partExt // nil while there are only floats without start timestamps, none older than the chunks
+	maxT    int64    // the newest timestamp; valid when not empty
+	slotEnd int64    // last millisecond of the tail's slot
+	open    int32    // the first of chunks that belongs to the open slot
+	shift   uint8    // the range is cut into 2^shift slots
 	kind    chunkenc.Kind
-}
-
-// tailSamples is how many raw samples a tail holds: 16 bytes each, for every
-// series, is what the memory of a head goes to.
-const tailSamples = 32
-
-type tailSample struct {
-	t int64
-	v float64
 }
 
 // sample is one sample on its way into a part: a float, or a histogram when h or fh is set.
@@ -67,12 +58,6 @@ func (s *sample) kind() chunkenc.Kind {
 	return chunkenc.KindFloat
 }
 
-func (s *sample) sameFloat(o *sample) bool {
-	return math.Float64bits(s.v) == math.Float64bits(o.v) && s.st == o.st
-}
-
-func (s *sample) staleFloat() bool { return value.IsStaleNaN(s.v) }
-
 // addTo adds the sample to a late buffer.
 func (s *sample) addTo(b *ooo.Buffer) {
 	if s.kind() == chunkenc.KindFloat {
@@ -84,7 +69,7 @@ func (s *sample) addTo(b *ooo.Buffer) {
 
 // partExt is what most parts do not need.
 type partExt struct {
-	starts []int64  // start timestamps of tail, or none
+	starts []int64  // start timestamps of the stream, or none
 	hists  []sample // the tail, when it is of histograms
 	late   ooo.Buffer
 }
@@ -105,105 +90,90 @@ func (p *part) lateLen() int {
 
 func (p *part) tailLen() int {
 	if p.kind == chunkenc.KindFloat {
-		return len(p.tail)
+		return int(p.floats.n)
 	}
 	return len(p.ext.hists)
 }
 
 func (p *part) empty() bool { return len(p.chunks) == 0 && p.tailLen() == 0 }
 
-// tailFirst returns the tail's first timestamp; the tail is not empty.
-func (p *part) tailFirst() int64 {
-	if p.kind == chunkenc.KindFloat {
-		return p.tail[0].t
+// sealedTo returns where the chunks end: the tail is newer.
+func (p *part) sealedTo() (t int64, ok bool) {
+	if n := len(p.chunks); n > 0 {
+		return p.chunks[n-1].MaxT, true
 	}
-	return p.ext.hists[0].t
+	return 0, false
 }
 
-// push appends to the tail a sample of the tail's kind that is newer than all.
+// from returns the lowest timestamp that samples in chunks[i:] and the tail may have.
+func (p *part) from(i int) int64 {
+	if i > 0 {
+		return p.chunks[i-1].MaxT + 1
+	}
+	return p.box.lo
+}
+
+// start returns the start timestamp of sample i of the stream, or 0.
+func (p *part) start(i int) int64 {
+	if p.ext == nil || len(p.ext.starts) == 0 {
+		return 0
+	}
+	return p.ext.starts[i]
+}
+
+// push appends to the tail a sample of the tail's kind: newer than all, or a float newer than the chunks.
 func (p *part) push(s *sample) {
-	p.maxT = s.t
 	if p.kind != chunkenc.KindFloat {
+		p.maxT = s.t
 		p.extended().hists = append(p.ext.hists, *s)
 		return
 	}
 	if s.st != 0 && (p.ext == nil || len(p.ext.starts) == 0) {
-		p.extended().starts = append(p.ext.starts[:0], make([]int64, len(p.tail))...)
+		p.extended().starts = append(p.ext.starts[:0], make([]int64, p.floats.n)...)
 	}
 	if p.ext != nil && (s.st != 0 || len(p.ext.starts) > 0) {
 		p.ext.starts = append(p.ext.starts, s.st)
 	}
-	p.tail = append(p.tail, tailSample{s.t, s.v})
+	if p.floats.n == 0 {
+		p.floats.push(p.box.arena, p.box.lo, s.t, s.v)
+		p.maxT = s.t
+		return
+	}
+	p.floats.push(p.box.arena, p.maxT, s.t, s.v)
+	p.maxT = max(p.maxT, s.t)
 }
 
-// outcome says what became of a sample that was not newer than all.
-type outcome uint8
-
-const (
-	notPlaced   outcome = iota // it belongs to late
-	placed                     // it is in the tail
-	duplicate                  // the same sample was in the tail
-	overwritten                // it took the place of another of its timestamp, or is a stale marker and a number stays
-)
-
-// place puts a float into its place in the tail, if it is not older than the
-// tail's first and no late sample of that time came before it.
-func (p *part) place(s *sample) outcome {
-	if p.kind != chunkenc.KindFloat || len(p.tail) == 0 || s.t < p.tail[0].t {
-		return notPlaced
+// takesLate says whether a sample that is not newer than all may go to the
+// stream: behind the chunks, and no other that came before it waits in late there.
+func (p *part) takesLate(s *sample) bool {
+	if s.kind() != chunkenc.KindFloat || p.kind != chunkenc.KindFloat || p.floats.n == 0 {
+		return false
 	}
-	i, found := slices.BinarySearchFunc(p.tail, s.t, func(x tailSample, t int64) int {
-		switch {
-		case x.t < t:
-			return -1
-		case x.t > t:
-			return 1
-		}
-		return 0
-	})
+	to, sealed := p.sealedTo()
+	if sealed && s.t <= to {
+		return false
+	}
 	if p.lateLen() > 0 {
-		if _, latest := p.ext.late.Bounds(); latest >= p.tail[0].t {
-			return notPlaced
+		if _, latest := p.ext.late.Bounds(); !sealed || latest > to {
+			return false
 		}
 	}
-	starts := p.ext != nil && len(p.ext.starts) > 0
-	if !found {
-		if len(p.tail) >= tailSamples || (s.st != 0 && !starts) {
-			return notPlaced
-		}
-		p.tail = slices.Insert(p.tail, i, tailSample{s.t, s.v})
-		if starts {
-			p.ext.starts = slices.Insert(p.ext.starts, i, s.st)
-		}
-		return placed
-	}
-	have := sample{t: s.t, v: p.tail[i].v}
-	if starts {
-		have.st = p.ext.starts[i]
-	}
-	switch {
-	case have.sameFloat(s):
-		return duplicate
-	case s.staleFloat() && !have.staleFloat():
-		return overwritten
-	case s.st != 0 && !starts:
-		return notPlaced
-	}
-	p.tail[i].v = s.v
-	if starts {
-		p.ext.starts[i] = s.st
-	}
-	return overwritten
+	return true
 }
 
-// appendTail appends the tail to the columns of s, whose kind is the tail's.
-func (p *part) appendTail(s *chunkenc.Samples) {
+// repeats says whether a float is the one that was pushed last.
+func (p *part) repeats(s *sample) bool {
+	return s.t == p.maxT && !p.floats.unsorted && math.Float64bits(s.v) == p.floats.last && s.st == p.start(int(p.floats.n)-1)
+}
+
+// sorted says whether the tail is in order of time, no timestamp twice.
+func (p *part) sorted() bool { return p.kind != chunkenc.KindFloat || !p.floats.unsorted }
+
+// appendTail appends a tail that is sorted to the columns of s, whose kind is the tail's.
+func (p *part) appendTail(s *chunkenc.Samples, r *streamReader) {
 	n := len(s.T)
 	if p.kind == chunkenc.KindFloat {
-		for _, x := range p.tail {
-			s.T = append(s.T, x.t)
-			s.V = append(s.V, x.v)
-		}
+		r.run(s, p)
 		if p.ext != nil {
 			appendStarts(s, n, p.ext.starts)
 		}
@@ -243,7 +213,7 @@ func appendStarts(s *chunkenc.Samples, n int, starts []int64) {
 
 // clearTail empties the tail and keeps its memory.
 func (p *part) clearTail() {
-	p.tail = p.tail[:0]
+	p.box.arena.clear(&p.floats)
 	if p.ext != nil {
 		p.ext.starts = p.ext.starts[:0]
 		clear(p.ext.hists)

@@ -47,7 +47,7 @@ func NewHead(reg prometheus.Registerer) *Head {
 		Groups:        m.counter("rwsink_head_groups_total", "Groups of batches committed."),
 		GroupFailures: m.counter("rwsink_head_group_failures_total", "Groups of batches of which nothing was stored, since the log refused them."),
 		Merges:        m.counter("rwsink_head_merges_total", "Merges of late samples into chunks."),
-		TailsSealed:   m.counter("rwsink_head_tails_sealed_total", "Tails of raw samples sealed into chunks."),
+		TailsSealed:   m.counter("rwsink_head_tails_sealed_total", "Full tails sealed into chunks before their slot was over."),
 		Unnamed:       m.counter("rwsink_head_replay_unnamed_samples_total", "Replayed samples whose series record was lost with a damaged stretch of the log."),
 	}
 }
