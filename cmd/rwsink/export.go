@@ -60,6 +60,7 @@ func export(stdout, stderr io.Writer, c *exportConfig, log promslog.Config) erro
 		}
 		matchers = append(matchers, ms)
 	}
+	c.output = dash(c.output)
 	progress := newProgress(c.progress, stderr)
 	log.Writer = progress.Aside(stderr)
 	out, err := transfer.Export(ctx, transfer.ExportOptions{
@@ -75,6 +76,9 @@ func export(stdout, stderr io.Writer, c *exportConfig, log promslog.Config) erro
 		what = "ranges"
 	}
 	summary := fmt.Sprintf("%d samples in %d %s in %s", out.Samples, out.Ranges, what, c.output)
+	if c.output == transfer.Stdout {
+		summary = fmt.Sprintf("%d samples in %d %s", out.Samples, out.Ranges, what)
+	}
 	if out.Kept > 0 {
 		summary += fmt.Sprintf(" (%d of them were finished before)", out.Kept)
 	}

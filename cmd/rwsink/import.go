@@ -58,6 +58,9 @@ var errRefused = errors.New("not all of it was taken")
 func importInto(stdout, stderr io.Writer, c *importConfig, log promslog.Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	for i, name := range c.inputs {
+		c.inputs[i] = dash(name)
+	}
 	progress := newProgress(c.progress, stderr)
 	aside := progress.Aside(stderr)
 	log.Writer = aside

@@ -37,6 +37,14 @@ func (i *instant) String() string {
 	return time.UnixMilli(int64(*i)).UTC().Format(time.RFC3339Nano)
 }
 
+// dash is a file's name as kingpin gives it, which makes nothing of a single dash.
+func dash(name string) string {
+	if name == "" {
+		return transfer.Stdin
+	}
+	return name
+}
+
 // When progress is shown.
 const (
 	progressAuto   = "auto"
