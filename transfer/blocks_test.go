@@ -34,8 +34,11 @@ func prometheusDir(t *testing.T) (dir string, want []string) {
 	o := tsdb.DefaultOptions()
 	o.OutOfOrderTimeWindow = 48 * hour
 	o.RetentionDuration = 0
+	o.BlockReloadInterval = time.Hour // nothing happens by itself
 	db, err := tsdb.Open(dir, promslog.NewNopLogger(), nil, o, nil)
 	must(t, err)
+	defer func() { must(t, db.Close()) }()
+	db.DisableCompactions()
 	base := time.Now().Add(-60*time.Hour).UnixMilli() / (2 * hour) * (2 * hour)
 	app := db.Appender(context.Background())
 	put := func(i int, ts int64) {
@@ -84,7 +87,6 @@ func prometheusDir(t *testing.T) (dir string, want []string) {
 	if len(tsdb.OverlappingBlocks(blocks)) == 0 || len(blocks) < 4 {
 		t.Fatalf("%d blocks, none overlap", len(blocks))
 	}
-	must(t, db.Close())
 	slices.Sort(want)
 	return dir, want
 }
