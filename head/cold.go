@@ -78,47 +78,46 @@ func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint3
 		at = row.prev
 	}
 	for i := len(stack) - 1; i >= 0; i-- {
-		r.addRow(dst, stack[i])
+		r.addRow(dst, r.row(stack[i]))
 	}
 	return stack
 }
 
 // coldOrder is the rows of a run grouped by series: those of the k-th one are
-// rows[ends[k-1]:ends[k]], in order of arrival, each plus 1. Behind those of the
-// last series stand the rows that were erased.
+// rows[ends[k-1]:ends[k]], in order of arrival. It is used again for other runs.
 type coldOrder struct {
-	rows, ends []uint32
-	of         []uint32 // scratch: which series a row is of
+	rows []coldRow
+	ends []uint32
+	of   []uint32 // scratch: which series a row is of, plus 1; 0 is none any more
 }
 
 // order groups the rows of all series, which are list, in two passes over the
 // pages: chains, walked one after another, would wait for memory at every row.
 func (r *coldRun) order(o *coldOrder, list []*Series) {
 	n := int(r.rows) + 1
-	o.rows, o.of = slices.Grow(o.rows[:0], n)[:n], slices.Grow(o.of[:0], n)[:n]
-	erased := uint32(len(list))
-	o.ends = slices.Grow(o.ends[:0], len(list)+2)[:len(list)+2]
+	o.of = slices.Grow(o.of[:0], n)[:n]
+	o.ends = slices.Grow(o.ends[:0], len(list)+1)[:len(list)+1]
+	clear(o.of)
 	clear(o.ends)
-	for at := range o.of {
-		o.of[at] = erased
-	}
 	for k, s := range list {
-		o.of[r.last[s]] = uint32(k)
+		o.of[r.last[s]] = uint32(k) + 1
 	}
 	for at := r.rows; at > 0; at-- { // a row comes before the one that is linked to it
-		k := o.of[at]
-		o.ends[k+1]++
-		if k != erased {
-			o.of[r.row(at).prev] = k // of the 0th for the series' first row
+		if k := o.of[at]; k != 0 {
+			o.ends[k]++
+			o.of[r.row(at).prev] = k // the 0th has no row
 		}
 	}
 	for k := range list {
 		o.ends[k+1] += o.ends[k]
 	}
+	n = int(o.ends[len(list)])
+	o.rows = slices.Grow(o.rows[:0], n)[:n]
 	for at := uint32(1); at <= r.rows; at++ {
-		k := o.of[at]
-		o.rows[o.ends[k]] = at
-		o.ends[k]++
+		if k := o.of[at]; k != 0 {
+			o.rows[o.ends[k-1]] = *r.row(at)
+			o.ends[k-1]++
+		}
 	}
 }
 
@@ -128,14 +127,14 @@ func (r *coldRun) copyOrdered(dst *ooo.Buffer, o *coldOrder, k int) {
 	if k > 0 {
 		from = o.ends[k-1]
 	}
-	for _, at := range o.rows[from:o.ends[k]] {
-		r.addRow(dst, at)
+	rows := o.rows[from:o.ends[k]]
+	for i := range rows {
+		r.addRow(dst, &rows[i])
 	}
 }
 
 // addRow appends a row to dst.
-func (r *coldRun) addRow(dst *ooo.Buffer, at uint32) {
-	row := r.row(at)
+func (r *coldRun) addRow(dst *ooo.Buffer, row *coldRow) {
 	if row.extra == 0 {
 		dst.Float(row.t, 0, row.v)
 		return

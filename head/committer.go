@@ -87,7 +87,7 @@ func (c *committer) run() {
 
 // press signals that cold runs hold too much.
 func (c *committer) press() {
-	if c.head.coldBytes.Load() > int64(c.head.options.Limits.ColdBytes) {
+	if c.head.Pressed() {
 		select {
 		case c.head.pressure <- struct{}{}:
 		default:

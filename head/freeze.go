@@ -45,9 +45,6 @@ func (h *Head) Containers() []ContainerInfo {
 	return out
 }
 
-// ColdBytes returns the memory that cold runs hold.
-func (h *Head) ColdBytes() int64 { return h.coldBytes.Load() }
-
 // Frozen is a container that takes no more samples, to be made a block of.
 type Frozen struct {
 	head *Head
@@ -63,6 +60,14 @@ func (f *Frozen) Log() (from, to wal.LSN) { return f.c.opened, f.c.last }
 
 // Samples returns how many samples were put here, those written over included.
 func (f *Frozen) Samples() int { return f.c.samples }
+
+// ColdBytes returns the memory of the rows, 0 of a near container.
+func (f *Frozen) ColdBytes() int64 {
+	if f.c.cold == nil {
+		return 0
+	}
+	return int64(f.c.cold.memory())
+}
 
 // Freeze closes, between two commits, the open containers that pick chooses,
 // and returns all that are frozen and not dropped yet, in order of LSN. Their

@@ -28,6 +28,7 @@ type Head struct {
 	containers  atomic.Pointer[containerList]
 	collections atomic.Uint64 // counts what took series out of the identity table
 	coldBytes   atomic.Int64  // of the pages of cold runs
+	roomWait    time.Duration // how long a request may wait for these to become fewer
 	holding     int           // how many series have samples in a container; the committer's
 	deletes     []Delete      // known before Replay; after it, those of the log
 
@@ -61,6 +62,9 @@ var (
 // retryAfter is what a sender is told to wait: a new log segment is tried once a second.
 const retryAfter = 2 * time.Second
 
+// mostRoomWait is how long a request waits for memory: less than senders do for an answer.
+const mostRoomWait = 10 * time.Second
+
 func unavailable(err error) error { return &UnavailableError{RetryAfter: retryAfter, Err: err} }
 
 // queueLen is how many batches may wait for the committer; more wait at the
@@ -81,6 +85,7 @@ func New(o Options) (*Head, error) {
 	h := &Head{
 		options: o, log: o.Logger, identity: identity, exemplars: ring, clock: newClock(o.Accept, o.Metrics.ClockSuspect),
 		state: ErrReplaying, queue: make(chan *Batch, queueLen), control: make(chan func(*committer)), pressure: make(chan struct{}, 1), finished: make(chan struct{}),
+		roomWait: mostRoomWait,
 	}
 	h.metadata.byFamily = map[string]Metadata{}
 	h.containers.Store(&containerList{})
@@ -135,15 +140,16 @@ func (h *Head) Notice() string {
 	return ""
 }
 
-// Pressure is signalled when cold runs hold more than Limits.ColdBytes: some are to be flushed now.
-func (h *Head) Pressure() <-chan struct{} { return h.pressure }
-
 // Commit judges, logs, syncs and applies the batch and returns once all of it
 // is durable (as far as --storage.wal-sync says) and visible. The error is an
-// *UnavailableError; then nothing was stored. ctx only bounds the wait for a
-// place in the queue: once taken, a batch is carried through.
+// *UnavailableError; then nothing was stored. ctx only bounds the wait for room
+// and for a place in the queue: once taken, a batch is carried through.
 func (h *Head) Commit(ctx context.Context, b *Batch) (Result, error) {
-	if err := h.enqueue(ctx, b); err != nil {
+	err := h.room(ctx, b)
+	if err == nil {
+		err = h.enqueue(ctx, b)
+	}
+	if err != nil {
 		return Result{}, unavailable(err)
 	}
 	<-b.done

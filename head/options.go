@@ -39,7 +39,7 @@ type Limits struct {
 	Series     int // --limits.series, 0 is no limit
 	Labels     int // --limits.labels, labels a series: 256
 	LabelBytes int // bytes of all names and values of a series: 1.5 MiB
-	ColdBytes  int // --storage.head-memory, what cold runs may hold before Pressure says so: 256 MiB
+	ColdBytes  int // --storage.head-memory, what cold runs may hold: 256 MiB (room.go)
 }
 
 // Bounds of what a head keeps per thing a sender controls; each is a bound on

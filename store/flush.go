@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -52,14 +53,26 @@ func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) e
 	if err := s.wal.Sync(); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
-	for _, f := range frozen {
+	var freed int64
+	for i, f := range frozen {
 		if err := s.flushOne(ctx, f); err != nil {
 			s.o.Metrics.Store.FlushFailures.Inc()
 			return fmt.Errorf("flush: %w", err)
 		}
+		freed += f.ColdBytes()
+		frozen[i] = nil
+	}
+	// Rows are megabytes without a pointer: to find them dead costs little, but by
+	// itself the collector waits until the heap has doubled.
+	if freed > int64(s.o.Head.Limits.ColdBytes)/collectShare {
+		debug.FreeOSMemory()
 	}
 	return nil
 }
+
+// collectShare is the part of the bound on rows from which on their memory is
+// given back as soon as they are flushed.
+const collectShare = 4
 
 // flushOne makes a block of one frozen container. Whoever takes a view reads
 // the head before the list of blocks, so that the samples are never missing.

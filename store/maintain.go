@@ -74,7 +74,7 @@ func (s *Store) round(ctx context.Context) error {
 // due returns what chooses the containers to flush:
 //
 //   - those whose range ended more than half a block ago and that were quiet of late,
-//   - the largest cold runs, while all together hold more than their bound,
+//   - the largest cold runs, when all together come near their bound,
 //   - those that need the log's oldest segment, when the log is too large or too old.
 func (s *Store) due() func(head.ContainerInfo) bool {
 	now, _ := s.head.Now()
@@ -102,13 +102,13 @@ func (s *Store) logMax() int64 {
 // logShare is the part of the retained size that the log may have.
 const logShare = 4
 
-// largestCold returns the ranges of the largest cold runs that have to go so
-// that those left hold at most half of the bound.
+// largestCold returns the ranges of the largest cold runs that have to go, when
+// the head is pressed, so that those left hold at most a quarter of the bound.
 func (s *Store) largestCold() map[[2]int64]bool {
-	total := s.head.ColdBytes()
-	if total <= int64(s.o.Head.Limits.ColdBytes) {
+	if !s.head.Pressed() {
 		return nil
 	}
+	total := s.head.ColdBytes()
 	var cold []head.ContainerInfo
 	for _, c := range s.head.Containers() {
 		if c.Cold && !c.Frozen {
@@ -118,7 +118,7 @@ func (s *Store) largestCold() map[[2]int64]bool {
 	slices.SortFunc(cold, func(a, b head.ContainerInfo) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	out := map[[2]int64]bool{}
 	for _, c := range cold {
-		if total <= int64(s.o.Head.Limits.ColdBytes)/2 {
+		if total <= int64(s.o.Head.Limits.ColdBytes)/4 {
 			break
 		}
 		out[[2]int64{c.Lo, c.Hi}] = true
