@@ -70,10 +70,13 @@ func (s *Spec) end(i int) int {
 	return 1 + int(scramble(h)%uint64(s.Samples-1))
 }
 
+// seeds is how many of them have series of their own.
+const seeds = 20_000
+
 // Instance is the label value that names the target of series i, or of its
-// successor; see Successor.
+// successor; see Successor. Loads of different seeds have different ones.
 func (s *Spec) Instance(i int, successor bool) string {
-	t, port := target(i), 8080
+	t, port := target(i), 8080+2*int(s.Seed%seeds)
 	if successor {
 		port++
 	}

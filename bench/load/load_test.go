@@ -97,7 +97,7 @@ func prepare(t *testing.T, spec load.Spec) *load.Set {
 // each once, whatever the protocol, the order and the shape of the requests, and
 // that the share of late samples is what was asked for.
 func TestSameData(t *testing.T) {
-	base := load.Canonical(1, 430, 60, end)
+	base := load.Canonical(1, 230, 50, end)
 	base.Churn, base.LateBound = 0.2, 10*time.Minute
 	for name, change := range map[string]func(*load.Spec){
 		"1.0":             func(*load.Spec) {},
@@ -185,7 +185,7 @@ func TestLateShare(t *testing.T) {
 		if testing.Short() && share != 0.25 {
 			continue
 		}
-		spec := load.Canonical(1, 400, 100, end)
+		spec := load.Canonical(1, 150, 100, end)
 		spec.Late, spec.LateBound = share, 30*time.Minute
 		set := prepare(t, spec)
 		checkData(t, set)
