@@ -19,6 +19,8 @@ type Spec struct {
 	Late      float64       // share of the samples that arrive after a newer one of their series
 	LateBound time.Duration // how long after its time a late sample arrives, at most; uniform
 	LateFar   float64       // share of the late samples that arrive more than Far after their time
+	Scrapes   bool          // whole scrapes are late, each by one delay, and not samples one by one
+	Control   bool          // series come as they would with Late, but each with its samples in order of time
 
 	Request int // samples a request
 	Entry   int // samples a series entry, at most

@@ -71,6 +71,8 @@ func (s *specFlags) define(cmd *kingpin.CmdClause) {
 	cmd.Flag("late", "Percent of the samples that arrive after a newer one of their series.").Default("0").Float64Var(&s.late)
 	cmd.Flag("late-bound", "How long after its time a late sample arrives at most, uniformly.").Default("30m").DurationVar(&d.LateBound)
 	cmd.Flag("late-far", "Percent of the late samples that arrive more than 2h after their time, up to the bound.").Default("0").Float64Var(&s.lateFar)
+	cmd.Flag("late-scrapes", "Whole scrapes of a target are late, each by one delay, and not samples one by one.").BoolVar(&d.Scrapes)
+	cmd.Flag("late-control", "Send series in the order that --late makes, but each with its samples in order of time: a control that has nothing late.").BoolVar(&d.Control)
 	cmd.Flag("request", "Samples a request.").Default("2000").IntVar(&d.Request)
 	cmd.Flag("entry", "Samples of a series in one entry of a request; 1 is what Prometheus sends.").Default("1").IntVar(&d.Entry)
 	cmd.Flag("clients", "Connections that send at the same time, each its own series.").Default("4").IntVar(&d.Clients)
