@@ -24,8 +24,11 @@ import (
 //  3. Frozen containers take no more samples and are read without the lock: what
 //     is erased of them is noted beside, and left out by who reads or flushes them.
 //
-// Replay does the same at the same place of the log. Exemplars and metadata
-// stay, as in Prometheus.
+// Replay does the same at the same place of the log. A delete need not be logged
+// again when the log is cut: the log goes from its begin, so it has no sample from
+// before a delete that is gone. Only damage can take a delete and leave such a
+// sample; against that the store remembers deletes beside the log (Remember).
+// Exemplars and metadata stay, as in Prometheus.
 
 // Delete removes the samples in [MinT, MaxT] (Unix milliseconds, both included)
 // of the series that all matchers match, as far as their frames are not after LSN.
