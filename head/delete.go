@@ -166,6 +166,26 @@ func (c *Container) eraseFrozen(s *Series, lo, hi int64) {
 	c.erased[s] = slices.Clone(c.erased[s]).Add(tombstones.Interval{Mint: lo, Maxt: hi})
 }
 
+// gone says whether all that a container holds of s is erased. Head.mu is held.
+func (c *Container) gone(s *Series) bool {
+	erased := c.erased[s]
+	if len(erased) == 0 {
+		return false
+	}
+	if c.cold == nil {
+		lo, hi := c.parts[s].bounds()
+		return tombstones.Interval{Mint: lo, Maxt: hi}.IsSubrange(erased)
+	}
+	for at := c.cold.last[s]; at != 0; {
+		row := c.cold.row(at)
+		if !touches(erased, row.t, row.t) {
+			return false
+		}
+		at = row.prev
+	}
+	return true
+}
+
 // eraseOpen takes the samples of s in [lo, hi] out of an open container, and s
 // with the last of them. Head.mu is held for writing.
 func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {

@@ -97,6 +97,9 @@ func TestDeletedSeriesGoes(t *testing.T) {
 		t.Fatal(frozen, err)
 	}
 	p.delete(t, deleteOf(math.MinInt64, nowMs, "1"))
+	if found, err := p.head.View().Select(context.Background(), math.MinInt64, math.MaxInt64, labels.MustNewMatcher(labels.MatchEqual, "i", "1")); err != nil || len(found) != 0 {
+		t.Errorf("found %v, %v: the container is frozen", found, err)
+	}
 	err = frozen[0].Each(context.Background(), func(ls labels.Labels, list []chunkenc.Chunk) error {
 		if len(list) != 0 {
 			t.Errorf("%v has %d chunks", ls, len(list))

@@ -105,6 +105,19 @@ func (p *part) sealedTo() (t int64, ok bool) {
 	return 0, false
 }
 
+// bounds returns two timestamps that nothing in the part is outside of.
+func (p *part) bounds() (lo, hi int64) {
+	if len(p.chunks) == 0 {
+		return p.box.lo, p.maxT
+	}
+	lo = p.chunks[0].MinT
+	if p.lateLen() > 0 {
+		first, _ := p.ext.late.Bounds()
+		lo = min(lo, first)
+	}
+	return lo, p.maxT
+}
+
 // from returns the lowest timestamp that samples in chunks[i:] and the tail may have.
 func (p *part) from(i int) int64 {
 	if i > 0 {

@@ -91,7 +91,7 @@ func matches(ls labels.Labels, ms []*labels.Matcher) bool {
 
 func (v *View) has(s *Series, mint, maxt int64) bool {
 	for _, c := range v.list.overlapping(mint, maxt) {
-		if c.has(s) {
+		if c.has(s) && !c.gone(s) {
 			return true
 		}
 	}

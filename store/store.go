@@ -177,6 +177,8 @@ func (s *Store) Close() error {
 	s.maintenance.Lock()
 	defer s.maintenance.Unlock()
 	s.head.Close()
+	s.deletes.mu.Lock() // which are of blocks
+	defer s.deletes.mu.Unlock()
 	return errors.Join(s.wal.Close(), s.closeBlocks(), s.lock.unlock())
 }
 
