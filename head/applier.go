@@ -70,6 +70,9 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 		case k == chunkenc.KindFloat && n >= firstFit && n&(n-1) == 0:
 			a.fitTail(c, p)
 		}
+		if p.tailLen() > 0 && k != p.kind { // what closeSlot leaves for the next slot
+			a.sealTail(c, p)
+		}
 	}
 	if p.tailLen() == 0 {
 		if int(p.open) < len(p.chunks) && s.t > p.slotEnd {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
@@ -173,4 +175,26 @@ func otherOptions() []head.Options {
 	raw.Encoding, raw.BlockDuration = chunkenc.EncRaw, 7*time.Minute
 	narrow.Accept.Window, narrow.Accept.Retention = 0, time.Minute
 	return []head.Options{small, raw, narrow}
+}
+
+// TestKindsThatChange writes floats and histograms of one series in any order of
+// time: each is read back as what it is.
+func TestKindsThatChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := nearOptions()
+		o.ChunkSamples = rapid.SampledFrom([]int{2, 8}).Draw(t, "chunk-samples")
+		o.BlockDuration = 100 * time.Hour
+		p, want := mustStart(t, memfs.New(1), o), oracle{}
+		defer p.stop()
+		for range rapid.IntRange(1, 40).Draw(t, "samples") {
+			at := nowMs - 100*hourMs + 1000*rapid.Int64Range(0, 40).Draw(t, "t")
+			s := float(0, at, float64(rapid.IntRange(0, 2).Draw(t, "v")))
+			if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+				s = ints(0, at, rapid.IntRange(-1, 1).Draw(t, "v"))
+			}
+			p.stored(t, s)
+			want.add(s)
+		}
+		p.holds(t, want)
+	})
 }
