@@ -294,3 +294,50 @@ func TestFillRanges(t *testing.T) {
 		closeStore(t, s)
 	}
 }
+
+// TestFillBringsBack deletes what was filled and what was written, fills it
+// again, and finds it again, also after a start and a merge.
+func TestFillBringsBack(t *testing.T) {
+	dir := filepath.Join(quickDir(t), "data")
+	s := openQuiet(t, dir)
+	now := time.Now().UnixMilli()
+	b := s.Head().NewBatch()
+	b.Float(resolve(t, s.Head(), 1), now-5000, 0, 1)
+	if res, err := s.Head().Commit(context.Background(), b); err != nil || res.Refused.Any() {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	b.Release()
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	list := []sampled{{1, now - 5000, 2}, {1, now - 4000, 3}}
+	if got := fill(t, s, list); got.Samples != 1 || got.Other != 1 {
+		t.Errorf("%+v", got)
+	}
+	if err := s.Delete(context.Background(), math.MinInt64, math.MaxInt64, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "i", "1")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, s); len(got) != 0 {
+		t.Errorf("deleted, and there: %q", got)
+	}
+	if got := fill(t, s, list); got.Samples != 2 {
+		t.Errorf("%+v", got)
+	}
+	want := []string{fmt.Sprintf("1 %d %x", now-5000, math.Float64bits(2)), fmt.Sprintf("1 %d %x", now-4000, math.Float64bits(3))}
+	for _, when := range []string{"filled again", "after a start", "after a merge", "after a merge and a start"} {
+		switch when {
+		case "after a start", "after a merge and a start":
+			closeStore(t, s)
+			verify(t, dir)
+			s = openQuiet(t, dir)
+		case "after a merge":
+			if err := s.Flush(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := read(t, s); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	closeStore(t, s)
+}
