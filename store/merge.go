@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
@@ -24,8 +23,8 @@ import (
 //  4. chunks that overlap are decoded, merged in order of generation, cut and
 //     sealed again.
 type merger struct {
-	blocks  []*block.Block // by generation
-	readers []*block.Reader
+	blocks  []*block.Block  // by generation
+	cursors []*block.Cursor // nil at the end of its block
 	stack   ooo.Stack
 	dec     chunkenc.Decoder
 	seal    *head.Sealer
@@ -44,32 +43,32 @@ type source struct {
 }
 
 func newMerger(o head.Options, group []*block.Block) *merger {
-	m := &merger{blocks: group, seal: head.NewSealer(o)}
-	for _, b := range group {
-		m.readers = append(m.readers, b.NewCopier())
-	}
-	return m
+	return &merger{blocks: group, seal: head.NewSealer(o)}
 }
 
 // run writes everything to w.
 func (m *merger) run(ctx context.Context, w *block.Writer) error {
-	lists := make([][]block.Series, len(m.blocks))
+	m.cursors = make([]*block.Cursor, len(m.blocks))
+	at := make([]bool, len(m.blocks)) // whether the block has the series at hand
 	for i, b := range m.blocks {
 		var err error
-		if lists[i], err = b.All(ctx); err != nil {
+		if m.cursors[i], err = b.NewCursor(ctx); err != nil {
 			return err
 		}
+		at[i] = true
 	}
-	refs := make([]storage.SeriesRef, len(lists))
 	for {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		ls, ok := next(lists, refs)
+		if err := m.advance(at); err != nil {
+			return err
+		}
+		ls, ok := m.first(at)
 		if !ok {
 			return nil
 		}
-		list, err := m.series(refs)
+		list, err := m.series(at)
 		if err != nil {
 			return err
 		}
@@ -79,31 +78,45 @@ func (m *merger) run(ctx context.Context, w *block.Writer) error {
 	}
 }
 
-// next takes the first series in order of labels off the lists and says under
-// which reference each block has it, 0 where it has not.
-func next(lists [][]block.Series, refs []storage.SeriesRef) (first labels.Labels, ok bool) {
-	for _, l := range lists {
-		if len(l) > 0 && (!ok || labels.Compare(l[0].Labels, first) < 0) {
-			first, ok = l[0].Labels, true
+// advance moves the cursors of those blocks that had the last series.
+func (m *merger) advance(at []bool) error {
+	for i, c := range m.cursors {
+		if c == nil || !at[i] {
+			continue
+		}
+		ok, err := c.Next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			m.cursors[i] = nil
 		}
 	}
-	for i, l := range lists {
-		refs[i] = 0
-		if len(l) > 0 && labels.Equal(l[0].Labels, first) {
-			refs[i], lists[i] = l[0].Ref, l[1:]
+	return nil
+}
+
+// first returns the first series of all in order of labels, and sets at for
+// those blocks that have it; ok is false when all are at their ends.
+func (m *merger) first(at []bool) (first labels.Labels, ok bool) {
+	for _, c := range m.cursors {
+		if c != nil && (!ok || labels.Compare(c.Labels(), first) < 0) {
+			first, ok = c.Labels(), true
 		}
+	}
+	for i, c := range m.cursors {
+		at[i] = c != nil && labels.Equal(c.Labels(), first)
 	}
 	return first, ok
 }
 
-// series returns the merged chunks of one series; they are valid until the next call.
-func (m *merger) series(refs []storage.SeriesRef) (_ []chunkenc.Chunk, err error) {
+// series returns the merged chunks of the series at hand; they are valid until the next call.
+func (m *merger) series(at []bool) (_ []chunkenc.Chunk, err error) {
 	var all []source
-	for i, ref := range refs {
-		if ref == 0 {
+	for i, c := range m.cursors {
+		if !at[i] {
 			continue
 		}
-		list, err := m.readers[i].Chunks(ref, math.MinInt64, math.MaxInt64)
+		list, err := c.Chunks()
 		if err != nil {
 			return nil, err
 		}

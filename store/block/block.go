@@ -139,21 +139,11 @@ type Series struct {
 	Ref    storage.SeriesRef
 }
 
-// Select returns the series that match all matchers and are not wholly deleted, in no order. A matcher on
-// a label that a series does not have sees an empty value.
-func (b *Block) Select(ctx context.Context, ms ...*labels.Matcher) ([]Series, error) {
-	return b.list(ctx, func() (index.Postings, error) { return tsdb.PostingsForMatchers(ctx, b.index, ms...) })
-}
-
-// All returns every series that is not wholly deleted, sorted by labels.
-func (b *Block) All(ctx context.Context) ([]Series, error) {
-	name, value := index.AllPostingsKey()
-	return b.list(ctx, func() (index.Postings, error) { return b.index.Postings(ctx, name, value) })
-}
-
-func (b *Block) list(ctx context.Context, postings func() (index.Postings, error)) (out []Series, err error) {
+// Select returns the series that match all matchers and are not wholly deleted,
+// in no order. A matcher on a label that a series does not have sees an empty value.
+func (b *Block) Select(ctx context.Context, ms ...*labels.Matcher) (out []Series, err error) {
 	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, b.Corrupt(indexName, fault) })
-	p, err := postings()
+	p, err := tsdb.PostingsForMatchers(ctx, b.index, ms...)
 	if err != nil {
 		return nil, b.Corrupt(indexName, err)
 	}
@@ -236,20 +226,29 @@ const maxColumns = 64
 // NewReader returns a reader of the block.
 func (b *Block) NewReader() *Reader { return &Reader{block: b} }
 
-// NewCopier returns a reader whose chunks are copies: they can be read without
-// a fault whatever becomes of the files.
-func (b *Block) NewCopier() *Reader { return &Reader{block: b, copies: true} }
-
 // Chunks returns the chunks of a series that overlap [lo, hi], without what is
 // deleted of them; they are valid until the next call, their data as long as the block is held.
 func (r *Reader) Chunks(ref storage.SeriesRef, lo, hi int64) (out []chunkenc.Chunk, err error) {
 	name := indexName
 	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, r.block.Corrupt(name, fault) })
-	r.metas = r.metas[:0]
-	if err := r.block.index.Series(ref, &r.builder, &r.metas); err != nil {
-		return nil, r.block.Corrupt(indexName, err)
+	if err := r.readSeries(ref); err != nil {
+		return nil, err
 	}
 	name = chunksName
+	return r.open(ref, lo, hi)
+}
+
+// readSeries reads what the index has of a series, into r.builder and r.metas.
+func (r *Reader) readSeries(ref storage.SeriesRef) error {
+	r.metas = r.metas[:0]
+	if err := r.block.index.Series(ref, &r.builder, &r.metas); err != nil {
+		return r.block.Corrupt(indexName, err)
+	}
+	return nil
+}
+
+// open opens those chunks of r.metas, of the series ref, that overlap [lo, hi].
+func (r *Reader) open(ref storage.SeriesRef, lo, hi int64) (out []chunkenc.Chunk, err error) {
 	deleted := (*r.block.stones.Load())[ref]
 	for _, m := range r.metas {
 		if !m.OverlapsClosedInterval(lo, hi) {

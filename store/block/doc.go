@@ -11,8 +11,8 @@
 //	  tombstones      Prometheus's tombstones; the one file that is replaced
 //
 // In: series sorted by labels with their sealed chunks (Writer). Out: series
-// by matchers, and their samples (Block, Reader). docs/format/block.md has the
-// bytes.
+// by matchers, and their samples (Block, Reader), or all in turn (Cursor).
+// docs/format/block.md has the bytes.
 //
 // A Writer works in <ULID>.tmp. Commit syncs every file and directory, renames,
 // and syncs the parent: a block is whole or it is not there, and a directory

@@ -1,0 +1,62 @@
+package block
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/index"
+
+	"github.com/rwsink/rwsink/chunkenc"
+)
+
+// Cursor walks all series of a block in order of labels, and reads the index
+// once for each. Its chunks are copies: they can be read without a fault whatever
+// becomes of the files. It serves one goroutine, which must
+// hold a reference to the block.
+type Cursor struct {
+	reader   *Reader
+	postings index.Postings
+	ref      storage.SeriesRef
+	labels   labels.Labels
+}
+
+// NewCursor returns a cursor before the first series.
+func (b *Block) NewCursor(ctx context.Context) (c *Cursor, err error) {
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { c, err = nil, b.Corrupt(indexName, fault) })
+	name, value := index.AllPostingsKey()
+	p, err := b.index.Postings(ctx, name, value)
+	if err != nil {
+		return nil, b.Corrupt(indexName, err)
+	}
+	return &Cursor{reader: &Reader{block: b, copies: true}, postings: p}, nil
+}
+
+// Next goes to the next series; false when there is none, or the error is set.
+func (c *Cursor) Next() (ok bool, err error) {
+	b := c.reader.block
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { ok, err = false, b.Corrupt(indexName, fault) })
+	if !c.postings.Next() {
+		if err := c.postings.Err(); err != nil {
+			return false, b.Corrupt(indexName, err)
+		}
+		return false, nil
+	}
+	c.ref = c.postings.At()
+	if err := c.reader.readSeries(c.ref); err != nil {
+		return false, err
+	}
+	c.labels = c.reader.builder.Labels()
+	return true, nil
+}
+
+// Labels returns those of the series at hand.
+func (c *Cursor) Labels() labels.Labels { return c.labels }
+
+// Chunks returns all chunks of the series at hand; they are valid until the next call of Next.
+func (c *Cursor) Chunks() (out []chunkenc.Chunk, err error) {
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, c.reader.block.Corrupt(chunksName, fault) })
+	return c.reader.open(c.ref, math.MinInt64, math.MaxInt64)
+}
