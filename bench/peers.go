@@ -82,6 +82,19 @@ func Peers(ctx context.Context, o TrialOptions, out io.Writer) error {
 			return err
 		}
 	}
+	err = e.peerRounds(ctx, peers, sets) // what was measured is printed whatever came then
+	fmt.Fprintf(out, "%s.\n%d series x %d samples, %d a request, %.1f %% late; server on one core; medians of %d rounds at most (range).\n", machine(), o.Spec.Series, o.Spec.Samples, o.Spec.Request, 100*o.Spec.Late, o.Rounds)
+	for _, protocol := range []int{1, 2} {
+		fmt.Fprintf(out, "Floor + HTTP sink, remote write %d.0: %.3f + %.3f CPU s a M samples.\n", protocol, units[protocol].floor, units[protocol].sink.median())
+	}
+	fmt.Fprintln(out)
+	printPeers(out, peers, sets, units, o.Rest)
+	printCrashes(out, peers)
+	return err
+}
+
+// peerRounds runs every program once a round.
+func (e *env) peerRounds(ctx context.Context, peers []*peer, sets map[int]*load.Set) error {
 	for round := range e.Rounds {
 		for i := range peers {
 			p := peers[(i+round)%len(peers)] // nobody is always the first
@@ -89,15 +102,10 @@ func Peers(ctx context.Context, o TrialOptions, out io.Writer) error {
 			if err := e.peer(ctx, p, sets[p.protocol]); err != nil {
 				return err
 			}
+			o := p.out[len(p.out)-1]
+			e.logf("  %.3f CPU s a M samples, %.0f samples/s, %.0f MB, then %.0f MB", o.cpu[0], o.rate[0], float64(o.last.RSS)/1e6, float64(o.rested.RSS)/1e6)
 		}
 	}
-	fmt.Fprintf(out, "%s.\n%d series x %d samples, %d a request, %.1f %% late; server on one core; medians of %d rounds (range).\n", machine(), o.Spec.Series, o.Spec.Samples, o.Spec.Request, 100*o.Spec.Late, o.Rounds)
-	for _, protocol := range []int{1, 2} {
-		fmt.Fprintf(out, "Floor + HTTP sink, remote write %d.0: %.3f + %.3f CPU s a M samples.\n", protocol, units[protocol].floor, units[protocol].sink.median())
-	}
-	fmt.Fprintln(out)
-	printPeers(out, peers, sets, units, o.Rest)
-	printCrashes(out, peers)
 	return nil
 }
 
@@ -137,6 +145,9 @@ func printPeers(w io.Writer, peers []*peer, sets map[int]*load.Set, units map[in
 	for _, p := range peers {
 		total := float64(sets[p.protocol].Total())
 		cpu := of(p.out, func(o *outcome) float64 { return o.cpu[0] })
+		if len(cpu) == 0 {
+			continue
+		}
 		latency := func(q float64) figures {
 			return of(p.out, func(o *outcome) float64 { return ms(o.results[0].Latency(q)) })
 		}
