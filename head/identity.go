@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
@@ -193,9 +194,14 @@ func Canonical(wire []Label, limits Limits) (labels.Labels, error) {
 	if len(wire) > limits.Labels {
 		return refuse(ReasonLabelLimit, "%d labels, the limit is %d", len(wire), limits.Labels)
 	}
-	sorted := slices.SortedFunc(slices.Values(wire), func(a, b Label) int { return bytes.Compare(a.Name, b.Name) })
+	var buf [32]Label // more than most series have
+	sorted := append(buf[:0], wire...)
+	if byName := func(a, b Label) int { return bytes.Compare(a.Name, b.Name) }; !slices.IsSortedFunc(sorted, byName) {
+		slices.SortStableFunc(sorted, byName)
+	}
 	size, named := 0, false
 	builder := labels.NewScratchBuilder(len(wire))
+	builder.SetUnsafeAdd(true) // what Labels returns is a copy
 	for i, l := range sorted {
 		size += len(l.Name) + len(l.Value)
 		switch {
@@ -212,7 +218,7 @@ func Canonical(wire []Label, limits Limits) (labels.Labels, error) {
 		}
 		if len(l.Value) > 0 {
 			named = named || string(l.Name) == labels.MetricName
-			builder.Add(string(l.Name), string(l.Value))
+			builder.Add(borrowed(l.Name), borrowed(l.Value))
 		}
 	}
 	if !named {
@@ -220,6 +226,9 @@ func Canonical(wire []Label, limits Limits) (labels.Labels, error) {
 	}
 	return builder.Labels(), nil
 }
+
+// borrowed returns b as a string for as long as b stays what it is.
+func borrowed(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // relabelled applies the relabel file; keep is false when it drops the series.
 func (id *identity) relabelled(ls labels.Labels) (out labels.Labels, keep bool, err error) {

@@ -38,6 +38,7 @@ const (
 // serve runs until a signal or a failure.
 func serve(c *config, logger *slog.Logger) error {
 	logger.Info("Starting rwsink", "version", version.Info(), "build", version.BuildContext())
+	setGC()
 	limitMemory(c.limits.maxMemory, logger)
 	if err := web.Validate(*c.web.WebConfigFile); err != nil {
 		return fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)
