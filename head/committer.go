@@ -318,9 +318,9 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 
 // place puts one sample into its container. Head.mu is held for writing.
 func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
-	var box *Container
-	if s.live != nil && s.live.box.contains(x.t) {
-		box = s.live.box
+	p, box := s.partAt(x.t), (*Container)(nil)
+	if p != nil {
+		box = p.box
 	} else {
 		box = c.container(x.t, lsn-1)
 	}
@@ -340,23 +340,18 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 		c.head.coldBytes.Add(int64(box.cold.memory() - before))
 		return
 	}
-	c.applier.add(box, c.partOf(s, box), x)
+	if p == nil {
+		p = c.open(s, box)
+	}
+	c.applier.add(box, p, x)
 }
 
-// partOf returns the part of s in box, which is near, opening one when there is none.
-func (c *committer) partOf(s *Series, box *Container) *part {
-	if s.live != nil && s.live.box == box {
-		return s.live
-	}
-	p := box.parts[s]
-	if p == nil {
-		p = &part{box: box}
-		box.parts[s] = p
-		c.head.hold(s)
-	}
-	if s.live == nil || s.live.box.lo < box.lo {
-		s.live = p
-	}
+// open makes a part of s in box, which is near and has none yet.
+func (c *committer) open(s *Series, box *Container) *part {
+	p := &part{box: box}
+	box.parts[s] = p
+	c.head.hold(s)
+	s.link(p)
 	return p
 }
 

@@ -200,9 +200,7 @@ func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {
 	} else if p := box.parts[s]; c.applier.erase(box, p, lo, hi) {
 		empty = true
 		delete(box.parts, s)
-		if s.live == p {
-			s.live = nil
-		}
+		s.unlink(p)
 	}
 	if empty {
 		c.head.release(s)

@@ -108,10 +108,8 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 		}
 		box.frozen = true
 		next.frozen = append(next.frozen, box)
-		for s := range box.parts {
-			if s.live != nil && s.live.box == box {
-				s.live = nil
-			}
+		for s, p := range box.parts {
+			s.unlink(p)
 		}
 	}
 	slices.SortStableFunc(next.frozen, func(a, b *Container) int { return cmp.Compare(a.last, b.last) })

@@ -30,6 +30,7 @@ import (
 // slice header under Head.mu may go on without the lock.
 type part struct {
 	box     *Container
+	older   *part // the series' part of the open near container before
 	chunks  []chunkenc.Chunk
 	floats  stream
 	ext     *partExt // nil while there are only floats without start timestamps, none older than the chunks

@@ -28,3 +28,31 @@ func (s *Series) Labels() labels.Labels { return s.labels }
 
 // Dropped says that relabelling drops what is written under this handle; s may be nil.
 func (s *Series) Dropped() bool { return s == droppedSeries }
+
+// partAt returns the part that a sample of time t goes to, or nil.
+func (s *Series) partAt(t int64) *part {
+	p := s.live
+	for p != nil && !p.box.contains(t) {
+		p = p.older
+	}
+	return p
+}
+
+// link adds a part to those of open near containers.
+func (s *Series) link(p *part) {
+	at := &s.live
+	for *at != nil && (*at).box.lo > p.box.lo {
+		at = &(*at).older
+	}
+	p.older, *at = *at, p
+}
+
+// unlink takes out a part.
+func (s *Series) unlink(p *part) {
+	for at := &s.live; *at != nil; at = &(*at).older {
+		if *at == p {
+			*at, p.older = p.older, nil
+			return
+		}
+	}
+}

@@ -196,3 +196,38 @@ func BenchmarkStream(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/sample")
 	})
 }
+
+// TestPartsOfOpenContainers places samples in several ranges at random while
+// ranges are frozen: a series knows its parts of all open containers, newest first.
+func TestPartsOfOpenContainers(t *testing.T) {
+	h, c := testHead(t, Options{})
+	list := []*Series{testSeries(h, "a"), testSeries(h, "bb")}
+	rng := rand.New(rand.NewPCG(2, 2))
+	for i := range 2000 {
+		s, at := list[rng.IntN(2)], rng.Int64N(10*7_200_000)
+		c.place(s, 1, &sample{t: at, v: float64(i)})
+		if p := s.partAt(at); p == nil || !p.box.contains(at) {
+			t.Fatalf("no part for %d", at)
+		}
+		if i%100 == 99 {
+			box := h.containers.Load().open[rng.IntN(len(h.containers.Load().open))]
+			c.freeze(func(o *Container) bool { return o == box })
+		}
+		for _, s := range list {
+			n := 0
+			for p := s.live; p != nil; p = p.older {
+				if n++; p.box.frozen || p.box.parts[s] != p || p.older != nil && p.older.box.lo >= p.box.lo {
+					t.Fatalf("part of [%d, %d] out of place", p.box.lo, p.box.hi)
+				}
+			}
+			for _, box := range h.containers.Load().open {
+				if box.parts[s] != nil {
+					n--
+				}
+			}
+			if n != 0 {
+				t.Fatalf("%d parts too many are known", n)
+			}
+		}
+	}
+}
