@@ -182,24 +182,33 @@ type labelTable struct {
 	shards [numShards]labelShard
 }
 
+// A slot has a tag beside it, so that a search touches the series that it finds
+// and hardly another; 0 is an empty slot.
 type labelShard struct {
+	tags  []uint8
 	slots []*Series
 	used  int
 }
 
 func mixHash(hash uint32) uint64 { return (uint64(hash) + 1) * golden }
 
+// tagOf returns bits of a mixed hash that say little of shard and slot.
+func tagOf(h uint64) uint8 { return uint8(h>>32) | 1 }
+
 func (t *labelTable) find(hash uint32, ls labels.Labels) *Series {
 	h := mixHash(hash)
-	slots := t.shards[shardOf(h)].slots
-	if len(slots) == 0 {
+	sh := &t.shards[shardOf(h)]
+	if len(sh.slots) == 0 {
 		return nil
 	}
-	for i := slotOf(h, len(slots)); slots[i] != nil; {
-		if s := slots[i]; s.hash == hash && labels.Equal(s.labels, ls) {
-			return s
+	tag := tagOf(h)
+	for i := slotOf(h, len(sh.slots)); sh.tags[i] != 0; {
+		if sh.tags[i] == tag {
+			if s := sh.slots[i]; s.hash == hash && labels.Equal(s.labels, ls) {
+				return s
+			}
 		}
-		if i++; i == len(slots) {
+		if i++; i == len(sh.slots) {
 			i = 0
 		}
 	}
@@ -216,13 +225,14 @@ func (t *labelTable) add(s *Series) {
 }
 
 func (sh *labelShard) put(s *Series) {
-	i := slotOf(mixHash(s.hash), len(sh.slots))
-	for sh.slots[i] != nil {
+	h := mixHash(s.hash)
+	i := slotOf(h, len(sh.slots))
+	for sh.tags[i] != 0 {
 		if i++; i == len(sh.slots) {
 			i = 0
 		}
 	}
-	sh.slots[i] = s
+	sh.tags[i], sh.slots[i] = tagOf(h), s
 	sh.used++
 }
 
@@ -234,7 +244,7 @@ func (sh *labelShard) rebuild() {
 			n++
 		}
 	}
-	sh.slots, sh.used = make([]*Series, roomFor(n)), 0
+	sh.tags, sh.slots, sh.used = make([]uint8, roomFor(n)), make([]*Series, roomFor(n)), 0
 	for _, s := range old {
 		if s != nil && !s.gone {
 			sh.put(s)

@@ -106,7 +106,7 @@ func (f *filler) check1() error {
 		if it == itemMetadata {
 			continue
 		}
-		if f.labels, _, err = appendLabels1(f.labels[:0], s.entry.ident, s.entry.identAt); err != nil {
+		if err = checkLabels1(s.entry.ident, s.entry.identAt); err != nil {
 			return err
 		}
 		for _, x := range s.entry.histograms {

@@ -22,14 +22,8 @@ func oddRefs(n int) string {
 // maxEntryLabels are checked and not kept: over says that there are some.
 func appendLabels1(dst []head.Label, b []byte, offset int) (labels []head.Label, over bool, err error) {
 	for p := 0; p < len(b); {
-		at := p
-		num, wt, from := tag(b, p)
-		from, end := bytesField(b, from, wt)
-		if end < 0 {
-			return dst, over, fault(end, msgSeries1, num, offset+at)
-		}
-		l, err := label1(b[:end], from, offset)
-		if err != nil {
+		var l head.Label
+		if l, p, err = labelField1(b, p, offset); err != nil {
 			return dst, over, err
 		}
 		if len(dst) < maxEntryLabels {
@@ -37,9 +31,27 @@ func appendLabels1(dst []head.Label, b []byte, offset int) (labels []head.Label,
 		} else {
 			over = true
 		}
-		p = end
 	}
 	return dst, over, nil
+}
+
+// checkLabels1 checks what appendLabels1 reads.
+func checkLabels1(b []byte, offset int) (err error) {
+	for p := 0; p < len(b) && err == nil; {
+		_, p, err = labelField1(b, p, offset)
+	}
+	return err
+}
+
+// labelField1 reads a field that holds a Label, at p, and returns where it ends.
+func labelField1(b []byte, p, offset int) (l head.Label, end int, err error) {
+	num, wt, from := tag(b, p)
+	from, end = bytesField(b, from, wt)
+	if end < 0 {
+		return l, end, fault(end, msgSeries1, num, offset+p)
+	}
+	l, err = label1(b[:end], from, offset)
+	return l, end, err
 }
 
 // label1 reads a Label from p to the end of b. Its bytes are those of b.
