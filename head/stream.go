@@ -80,7 +80,14 @@ func (s *stream) push(a *arena, newest, t int64, v float64) {
 	form, w := formOf(value, s.last)
 	b[0] = code | form<<4
 	binary.LittleEndian.PutUint64(b[n:], w)
-	a.append(s, b[:n+int(valueBytes[form])])
+	n += int(valueBytes[form])
+	if at := int(s.used); s.current != 0 && at <= len(block{}.data)-len(b) {
+		// All of b at once, what is behind the sample too: its length would be a branch.
+		*(*[len(padding)]byte)(a.at(s.current).data[at:]) = b
+		s.used += uint8(n)
+	} else {
+		a.append(s, b[:n])
+	}
 	s.last = value
 	switch {
 	case s.n == 0:
