@@ -39,10 +39,10 @@ func (p *process) is(t tester, want ...sample) {
 // frozen: what is written later stays, into the same place, late, in order, and
 // to a series that was gone; a restart changes nothing.
 func TestDeleteTakesWhatWasThere(t *testing.T) {
-	for name, o := range map[string]head.Options{"cold": options(), "near": nearOptions()} {
+	for name, base := range map[string]int64{"cold": nowMs - 100*hourMs, "near": nowMs} {
 		for _, frozen := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				fs, base := memfs.New(1), int64(nowMs-100*hourMs)
+				fs, o := memfs.New(1), options()
 				p := mustStart(t, fs, o)
 				var all []sample
 				for k := range int64(300) {
@@ -71,6 +71,35 @@ func TestDeleteTakesWhatWasThere(t *testing.T) {
 				}
 				if err := p.stop(); err != nil {
 					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// TestDeleteUnderAReader deletes all of a series between the moment when a reader
+// lists where its samples are and the one when it reads them.
+func TestDeleteUnderAReader(t *testing.T) {
+	for name, at := range map[string]int64{"cold": nowMs - 100*hourMs, "near": nowMs} {
+		for _, frozen := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				p := run(t, options())
+				p.stored(t, float(0, at, 1), float(0, at+1, 2))
+				if frozen {
+					if _, err := p.head.Freeze(context.Background(), func(head.ContainerInfo) bool { return true }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				layers := p.head.View().NewReader().AppendLayers(nil, p.series(0), at, at+1)
+				if len(layers) != 1 {
+					t.Fatalf("%d layers, want 1", len(layers))
+				}
+				p.delete(t, deleteOf(at, at+1, "0"))
+				if err := layers[0].Read(at, at+1, func(run *chunkenc.Samples) error {
+					t.Errorf("read %d deleted samples", run.Len())
+					return nil
+				}); err != nil {
+					t.Error(err)
 				}
 			})
 		}

@@ -209,6 +209,9 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 		return
 	}
 	p := c.parts[s]
+	if p == nil { // deleted since the layers were listed
+		return
+	}
 	i := sort.Search(len(p.chunks), func(i int) bool { return p.chunks[i].MaxT >= mint })
 	j := i + sort.Search(len(p.chunks)-i, func(k int) bool { return p.chunks[i+k].MinT > maxt })
 	r.chunks = append(r.chunks, p.chunks[i:j]...)
