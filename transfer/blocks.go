@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -37,42 +36,54 @@ func (b *sourceBlock) lastT() int64 { return b.meta.MaxTime - 1 }
 // The names in a data directory of Prometheus that hold what is in no block yet.
 var headNames = []string{"wal", "wbl", "chunks_head"}
 
-// findBlocks returns the blocks of a directory, which is one or holds some, what
-// is wrong with others, and the parts of Prometheus's head in it.
-func findBlocks(dir string) (blocks []*sourceBlock, faults []error, heads []string, err error) {
+// fault says why a directory that looks like a block is none to import.
+type fault struct {
+	dir string
+	err error
+}
+
+// findBlocks adds the blocks of a directory, which is one or holds some, what is
+// wrong with others, and the parts of Prometheus's head in it.
+func (in *inputs) findBlocks(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "meta.json")); err == nil {
 		b, err := findBlock(dir)
-		return []*sourceBlock{b}, nil, nil, err
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		in.blocks = append(in.blocks, b)
+		return nil
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
+	found := 0
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if slices.Contains(headNames, e.Name()) {
-			if in, err := os.ReadDir(path); err != nil || len(in) > 0 {
-				heads = append(heads, path)
+			if parts, err := os.ReadDir(path); err != nil || len(parts) > 0 {
+				in.heads = append(in.heads, path)
 			}
 		}
-		if _, err := ulid.ParseStrict(e.Name()); err != nil || !e.IsDir() {
+		if !isULID(e.Name()) || !e.IsDir() {
 			continue
 		}
+		found++
 		if b, err := findBlock(path); err != nil {
-			faults = append(faults, err)
+			in.faults = append(in.faults, fault{path, err})
 		} else {
-			blocks = append(blocks, b)
+			in.blocks = append(in.blocks, b)
 		}
 	}
-	if len(blocks)+len(faults) == 0 {
-		return nil, nil, heads, fmt.Errorf("%s: neither a block of Prometheus nor a directory of blocks", dir)
+	if found == 0 {
+		return fmt.Errorf("%s: neither a block of Prometheus nor a directory of blocks", dir)
 	}
-	return blocks, faults, heads, nil
+	return nil
 }
 
 func findBlock(dir string) (*sourceBlock, error) {
 	if _, err := os.Stat(filepath.Join(dir, "rwsink.json")); err == nil {
-		return nil, fmt.Errorf("%s is a block of rwsink, not of Prometheus: export it first", dir)
+		return nil, errors.New("is a block of rwsink, not of Prometheus: export it first")
 	}
 	b := &sourceBlock{dir: dir}
 	data, err := os.ReadFile(filepath.Join(dir, "meta.json"))
@@ -83,7 +94,7 @@ func findBlock(dir string) (*sourceBlock, error) {
 		err = fmt.Errorf("version %d, range [%d, %d)", b.meta.Version, b.meta.MinTime, b.meta.MaxTime)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: not a block of Prometheus: meta.json: %w", dir, err)
+		return nil, fmt.Errorf("not a block of Prometheus: meta.json: %w", err)
 	}
 	return b, nil
 }
@@ -121,11 +132,13 @@ func (s *blockSet) cursors(ctx context.Context, lo, hi int64) (out []cursor, rel
 			continue
 		}
 		queriers = append(queriers, q)
-		all := labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*")
-		out = append(out, &blockCursor{owner: s, from: b, set: q.Select(ctx, true, nil, all)})
+		out = append(out, &blockCursor{owner: s, from: b, set: q.Select(ctx, true, nil, everything)})
 	}
 	return out, release, err
 }
+
+// everything matches every series.
+var everything = labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*")
 
 // open opens a block; one that does not open is refused as a whole, once.
 func (s *blockSet) open(b *sourceBlock) bool {

@@ -136,13 +136,16 @@ func TestImportDamaged(t *testing.T) {
 	must(t, os.WriteFile(name, data, 0o600))
 	must(t, os.RemoveAll(filepath.Join(blocks[1], "index")))
 	must(t, os.WriteFile(filepath.Join(blocks[2], "meta.json"), []byte("{}"), 0o600))
+	endless := filepath.Join(dir, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	must(t, os.Mkdir(endless, 0o700))
+	must(t, os.WriteFile(filepath.Join(endless, "meta.json"), []byte(`{"version":1,"minTime":-9223372036854775808,"maxTime":9223372036854775807,"stats":{"numSamples":1}}`), 0o600))
 	into := filepath.Join(quickDir(t), "into")
 	out, said := importInto(t, into, dir)
 	got := readDir(t, into)
-	if out.Samples != uint64(len(got)) || out.Bad < 3 || len(got) < len(want)/4 {
+	if out.Samples != uint64(len(got)) || out.Bad < 4 || len(got) < len(want)/4 {
 		t.Errorf("%s, %d samples are there of %d", out, len(got), len(want))
 	}
-	for _, want := range []string{blocks[0] + ": series {__name__=", blocks[1] + ": ", blocks[2] + ": not a block of Prometheus"} {
+	for _, want := range []string{blocks[0] + ": series {__name__=", blocks[1] + ": ", blocks[2] + ": not a block of Prometheus", endless + ": reaches from any to "} {
 		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, want) }) {
 			t.Errorf("%q is not said: %q", want, said)
 		}

@@ -115,8 +115,8 @@ func Import(ctx context.Context, o ImportOptions) (out Imported, err error) {
 	m := importer{o: o, store: s, rangeOf: s.FillRanges(), gate: &gate{from: o.From, to: o.To, say: o.Say}}
 	m.gate.oldest, m.gate.newest = s.FillBounds()
 	m.blocks = blockSet{list: inputs.blocks, gate: m.gate, logger: o.Store.Logger}
-	for _, fault := range inputs.faults {
-		m.gate.refuse(place{name: "refused"}, fault.Error())
+	for _, f := range inputs.faults {
+		m.gate.refuse(place{name: f.dir}, f.err.Error())
 	}
 	for _, h := range inputs.heads {
 		o.Say(h + ": not read: what Prometheus has in no block yet; a snapshot (its admin API) has all of it in blocks")
@@ -135,7 +135,7 @@ type inputs struct {
 	texts  []text
 	blocks []*sourceBlock
 	heads  []string // parts of Prometheus's head, not read
-	faults []error
+	faults []fault
 }
 
 // text is an input that is a text.
@@ -162,11 +162,9 @@ func findInputs(o ImportOptions) (in inputs, err error) {
 			in.texts = append(in.texts, text{name, st.Size()})
 			continue
 		}
-		blocks, faults, heads, err := findBlocks(name)
-		if err != nil {
+		if err := in.findBlocks(name); err != nil {
 			return in, err
 		}
-		in.blocks, in.faults, in.heads = append(in.blocks, blocks...), append(in.faults, faults...), append(in.heads, heads...)
 	}
 	return in, nil
 }
@@ -182,8 +180,8 @@ type importer struct {
 	out     Imported
 }
 
-// newSpill makes a spill in the data directory, which a killed import may have
-// left the name of an empty file in.
+// newSpill makes a spill in the data directory, once the empty files are gone that
+// imports left there that were killed before they could unname them.
 func (m *importer) newSpill() (*spill, error) {
 	dir := m.o.Store.Path
 	left, err := filepath.Glob(filepath.Join(dir, spillPattern))
@@ -279,6 +277,10 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// maxBlockRanges bounds how many ranges a block may reach over, each of a block's
+// duration at least: beyond it (15 years of 2 h) its meta.json makes no sense.
+const maxBlockRanges = 1 << 16
+
 // ranges returns the begins of the ranges that there is something for, ascending.
 // Blocks that are out of bounds as a whole are counted here.
 func (m *importer) ranges() []int64 {
@@ -296,11 +298,17 @@ func (m *importer) ranges() []int64 {
 			m.gate.say(fmt.Sprintf("%s: all %d samples, the newest of %s, are older than retention keeps (%s)", b.dir, n, clock(hi), clock(m.gate.oldest)))
 			return true
 		}
+		all := begins
 		for t := lo; ; {
 			begin, end := m.rangeOf(t)
-			begins = append(begins, begin)
+			all = append(all, begin)
 			if end >= hi {
+				begins = all
 				return false
+			}
+			if len(all)-len(begins) == maxBlockRanges {
+				m.gate.refuse(place{name: b.dir}, fmt.Sprintf("reaches from %s to %s, over more than %d ranges", clock(lo), clock(hi), maxBlockRanges))
+				return true
 			}
 			t = end + 1
 		}

@@ -93,8 +93,11 @@ func openLedger(path string, head ledgerHead) (l *ledger, err error) {
 func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var got ledgerHead
-	if err := dec.Decode(&got); err != nil || got.Magic != ledgerMagic {
-		return fmt.Errorf("%s: not the ledger of an export: %w", path, errors.Join(err, errors.New("no magic")))
+	if err := dec.Decode(&got); err != nil {
+		return fmt.Errorf("%s: not the ledger of an export: %w", path, err)
+	}
+	if got.Magic != ledgerMagic {
+		return fmt.Errorf("%s: not the ledger of an export: magic %q, want %q", path, got.Magic, ledgerMagic)
 	}
 	if got.Version > ledgerVersion {
 		return fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got.Version, ledgerVersion)
@@ -102,10 +105,10 @@ func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%s: the output is of another export: got %+v, want %+v", path, got, want)
 	}
-	for dec.More() {
+	for n := 1; dec.More(); n++ {
 		var e ledgerEntry
 		if err := dec.Decode(&e); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: entry %d: %w", path, n, err)
 		}
 		l.entries[e.Begin] = e
 	}

@@ -39,11 +39,10 @@ type spill struct {
 	spans  spans
 	runs   map[int64][]run // by begin of the range
 
-	rows      []row
-	extras    []extra
-	more      int    // bytes of extras
-	memory    int    // that rows, and extras, may take
-	collected uint64 // rows so far
+	rows   []row
+	extras []extra
+	more   int // bytes of extras
+	memory int // bytes that rows may take, and extras as many again
 
 	// Scratch of flush.
 	merger ooo.Merger
@@ -88,6 +87,7 @@ type extra struct {
 	fh *histogram.FloatHistogram
 }
 
+// What a row and an extra take, in bytes; histograms come on top.
 const (
 	rowBytes   = 32
 	extraBytes = 24
@@ -139,7 +139,6 @@ func (s *spill) add(series uint32, t int64, bits uint64, e extra) error {
 		s.more += extraBytes + ooo.HistogramBytes(e.h, e.fh)
 	}
 	s.rows = append(s.rows, r)
-	s.collected++
 	if len(s.rows) == cap(s.rows) || s.more > s.memory {
 		return s.flush()
 	}
@@ -322,22 +321,33 @@ func (c *runCursor) next() (bool, error) {
 	if c.at == c.end {
 		return false, nil
 	}
-	number, err := binary.ReadUvarint(c)
-	if err != nil {
-		return false, fmt.Errorf("read sorted samples: %w", err)
-	}
-	c.number = uint32(number)
-	n, err := binary.ReadUvarint(c)
-	c.chunks = c.chunks[:0]
-	for range n {
-		if err == nil {
-			err = c.chunk()
-		}
-	}
-	if err != nil {
-		return false, fmt.Errorf("read sorted samples: %w", err)
+	begin := c.at
+	if err := c.record(); err != nil {
+		return false, fmt.Errorf("read sorted samples: at %d of a run of %d bytes: %w", begin, c.end, err)
 	}
 	return true, nil
+}
+
+// record reads the samples of one series. Nobody else writes the file, but a disk may fail.
+func (c *runCursor) record() error {
+	number, err := binary.ReadUvarint(c)
+	if err != nil {
+		return err
+	}
+	n, err := binary.ReadUvarint(c)
+	if err != nil {
+		return err
+	}
+	if number >= uint64(len(c.spill.series.list)) || n == 0 {
+		return fmt.Errorf("series %d of %d with %d chunks", number, len(c.spill.series.list), n)
+	}
+	c.number, c.chunks = uint32(number), c.chunks[:0]
+	for range n {
+		if err := c.chunk(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *runCursor) chunk() error {
@@ -352,6 +362,9 @@ func (c *runCursor) chunk() error {
 	size, err := binary.ReadUvarint(c)
 	if err != nil {
 		return err
+	}
+	if left := c.end - c.at; size > uint64(left) {
+		return fmt.Errorf("a chunk of %d bytes, got %d", size, left)
 	}
 	data := make([]byte, size)
 	if _, err := io.ReadFull(c.r, data); err != nil {

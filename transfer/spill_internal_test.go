@@ -3,6 +3,7 @@ package transfer
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -180,6 +181,26 @@ func TestProgress(t *testing.T) {
 	none.end()
 	if none.Aside(&screen) != &screen {
 		t.Error("no progress stands aside")
+	}
+}
+
+// TestLedgerLetsGoFirst: a block of a range that is no longer there is removed only
+// once the ledger does not name it, so that no kill leaves a ledger without its block.
+func TestLedgerLetsGoFirst(t *testing.T) {
+	const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	target, err := openBlocks(t.TempDir(), ledgerHead{Format: Blocks, RangeMs: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(target.dir, name)
+	if err := errors.Join(os.Mkdir(dir, 0o700), target.ledger.note(ledgerEntry{Begin: 5, Done: true, Block: name}), target.close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := target.keep(nil); err == nil {
+		t.Error("a ledger that cannot be written to")
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the block is gone, and the ledger names it: %v", err)
 	}
 }
 

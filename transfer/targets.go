@@ -81,11 +81,11 @@ func (t *blockTarget) keep(begins []int64) error {
 			continue
 		case !there[e.Block]:
 			return fmt.Errorf("%s: block %s, which an export before has written, is gone: has a Prometheus worked on it?", t.dir, e.Block)
-		case !wanted[begin]:
-			if err := t.remove(e.Block); err != nil {
+		case !wanted[begin]: // as in write, the ledger lets go of the block first
+			if err := t.ledger.note(ledgerEntry{Begin: begin}); err != nil {
 				return err
 			}
-			if err := t.ledger.note(ledgerEntry{Begin: begin}); err != nil {
+			if err := t.remove(e.Block); err != nil {
 				return err
 			}
 		}
