@@ -223,6 +223,15 @@ func TestMergeRule(t *testing.T) {
 				}
 			})
 		}
+		if len(c.arrivals) == 2 {
+			a, b := runsOf(c.arrivals[:1], whole)[0], runsOf(c.arrivals[1:], whole)[0]
+			if ooo.Same(a, 0, b, 0) != (c.dup == 1) {
+				t.Errorf("%s: the two are the same: %v", c.name, c.dup != 1)
+			}
+			if ooo.Stale(a, 0) != c.arrivals[0].stale() || ooo.Stale(b, 0) != c.arrivals[1].stale() {
+				t.Errorf("%s: stale markers: %v, %v", c.name, ooo.Stale(a, 0), ooo.Stale(b, 0))
+			}
+		}
 	}
 }
 

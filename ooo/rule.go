@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/rwsink/rwsink/chunkenc"
 )
 
 // Stats count what a merge resolved. Of all samples that went in, each one came
@@ -39,6 +41,33 @@ func (st *Stats) resolveBits(cur, next uint64) uint64 {
 		return cur
 	}
 	return next
+}
+
+// Stale says whether the i-th sample of a run is a stale marker.
+func Stale(run *chunkenc.Samples, i int) bool { return sampleOf(run, i).stale() }
+
+// Same says whether the i-th sample of a and the j-th of b are one, as a merge
+// counts duplicates: in value, histograms apart from reset hint and empty buckets,
+// and in start timestamp.
+func Same(a *chunkenc.Samples, i int, b *chunkenc.Samples, j int) bool {
+	x, y := sampleOf(a, i), sampleOf(b, j)
+	return equal(x, y) && x.st == y.st
+}
+
+func sampleOf(run *chunkenc.Samples, i int) sample {
+	var s sample
+	switch run.Kind {
+	case chunkenc.KindFloat:
+		s.bits = math.Float64bits(run.V[i])
+	case chunkenc.KindHistogram:
+		s.h = run.H[i]
+	case chunkenc.KindFloatHistogram:
+		s.fh = run.FH[i]
+	}
+	if len(run.ST) > 0 {
+		s.st = run.ST[i]
+	}
+	return s
 }
 
 // stale says whether s is a stale marker. An ordinary NaN is a number.

@@ -12,6 +12,8 @@ import (
 	"github.com/rwsink/rwsink/wal"
 )
 
+func (s *Store) blocksDir() string { return filepath.Join(s.o.Path, blocksName) }
+
 // openBlocks opens the blocks of the directory, sorted by generation. What a
 // killed process left unfinished is removed, and so are blocks that another was
 // merged of, in whatever state their removal left them; any other damaged block
@@ -20,7 +22,7 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 	if !onDisk(s.o.FS) {
 		return nil, nil
 	}
-	dir := filepath.Join(s.o.Path, blocksName)
+	dir := s.blocksDir()
 	if err := s.o.FS.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("create the directory of blocks: %w", err)
 	}

@@ -48,8 +48,8 @@ func (c Checked) String() string {
 // there is none. The error says why not all of it could be checked.
 func Check(ctx context.Context, path string, o CheckOptions) (Checked, error) {
 	c := checker{path: path, o: o}
-	if _, err := os.Stat(filepath.Join(path, versionName)); err != nil {
-		return c.Checked, fmt.Errorf("%s is no data directory of rwsink: %w", path, err)
+	if err := Exists(path); err != nil {
+		return c.Checked, err
 	}
 	lock, err := lockToCheck(filepath.Join(path, lockName))
 	if err != nil {

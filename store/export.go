@@ -17,8 +17,9 @@ type Exported struct {
 	Series, Samples uint64
 }
 
-// exportSegment is about the size of a segment of chunks, in bytes.
-const exportSegment = 16 << 20
+// unknownSize is what is expected of a block of which nobody knows how large it
+// becomes, in bytes: a segment of its chunks gets about as much.
+const unknownSize = 16 << 20
 
 // Export writes what the view holds of [lo, hi], of the series that match (see
 // SelectAny), as one block of Prometheus below the directory parent: XOR and
@@ -30,7 +31,7 @@ func (v *View) Export(ctx context.Context, parent string, lo, hi int64, lists []
 	if err != nil || len(series) == 0 {
 		return out, err
 	}
-	w, err := block.Create(vfs.OS{}, parent, exportSegment)
+	w, err := block.Create(vfs.OS{}, parent, unknownSize)
 	if err != nil {
 		return out, err
 	}

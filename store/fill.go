@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
@@ -88,7 +87,7 @@ func (s *Store) Fill(ctx context.Context, lo, hi int64, each func(add func(label
 	if err != nil {
 		return out, err
 	}
-	w, err := s.begin(exportSegment)
+	w, err := s.begin(unknownSize)
 	if err != nil {
 		return out, err
 	}
@@ -192,14 +191,14 @@ func (f *filler) missing(run *chunkenc.Samples, held *Series) (*chunkenc.Samples
 			if j == n {
 				break
 			}
-			if run.T[j] != t || isStale(old, k) && !isStale(run, j) {
+			if run.T[j] != t || ooo.Stale(old, k) && !ooo.Stale(run, j) {
 				keep(j)
 				i = j
 				continue
 			}
 			keep(j)
 			i = j + 1
-			if sameSample(old, k, run, j) {
+			if ooo.Same(old, k, run, j) {
 				f.out.Same++
 			} else {
 				f.out.Other++
@@ -209,36 +208,4 @@ func (f *filler) missing(run *chunkenc.Samples, held *Series) (*chunkenc.Samples
 	})
 	keep(n)
 	return f.kept, err
-}
-
-// isStale says whether the i-th sample is a stale marker.
-func isStale(s *chunkenc.Samples, i int) bool {
-	switch s.Kind {
-	case chunkenc.KindFloat:
-		return value.IsStaleNaN(s.V[i])
-	case chunkenc.KindHistogram:
-		return value.IsStaleNaN(s.H[i].Sum)
-	}
-	return value.IsStaleNaN(s.FH[i].Sum)
-}
-
-// sameSample says whether two samples are the same in value and start timestamp.
-func sameSample(a *chunkenc.Samples, i int, b *chunkenc.Samples, j int) bool {
-	if a.Kind != b.Kind || startOf(a, i) != startOf(b, j) {
-		return false
-	}
-	switch a.Kind {
-	case chunkenc.KindFloat:
-		return math.Float64bits(a.V[i]) == math.Float64bits(b.V[j])
-	case chunkenc.KindHistogram:
-		return a.H[i].Copy().Compact(0).Equals(b.H[j].Copy().Compact(0))
-	}
-	return a.FH[i].Copy().Compact(0).Equals(b.FH[j].Copy().Compact(0))
-}
-
-func startOf(s *chunkenc.Samples, i int) int64 {
-	if len(s.ST) == 0 {
-		return 0
-	}
-	return s.ST[i]
 }

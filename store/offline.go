@@ -67,9 +67,9 @@ func (s *Store) AlignedRanges(from, to, length int64) (begins []int64) {
 }
 
 // Stamp returns a text that changes with whatever reads of [lo, hi] answer:
-// which blocks reach into it, what was deleted from them, and, where the head
+// which blocks reach into it, what was deleted of them, and, where the head
 // does, the last frame of the log.
-func (s *Store) Stamp(lo, hi int64) (string, error) {
+func (s *Store) Stamp(lo, hi int64) string {
 	h := fnv.New128a()
 	blocks := slices.Clone(*s.blocks.Load())
 	slices.SortFunc(blocks, func(a, b *block.Block) int { return cmp.Compare(a.Name(), b.Name()) })
@@ -78,17 +78,13 @@ func (s *Store) Stamp(lo, hi int64) (string, error) {
 			continue
 		}
 		io.WriteString(h, b.Name())
-		deleted, err := os.ReadFile(filepath.Join(b.Dir(), "tombstones"))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return "", err
-		}
-		h.Write(deleted)
+		h.Write(b.EncodedTombstones())
 	}
 	inHead := func(c head.ContainerInfo) bool { return c.Lo <= hi && c.Hi >= lo }
 	if slices.ContainsFunc(s.head.Containers(), inHead) {
 		fmt.Fprint(h, s.wal.Last())
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // SelectAny returns the series that match all matchers of any of the lists, as

@@ -54,8 +54,6 @@ func (r remembered) checksum() (uint32, error) {
 	return crc32.Checksum(data, castagnoli), err
 }
 
-func (s *Store) blocksDir() string { return filepath.Join(s.o.Path, blocksName) }
-
 // writeDeletes replaces the file. deletes.mu is held.
 func (s *Store) writeDeletes(through wal.LSN) error {
 	r := remembered{Magic: rememberedMagic, Version: rememberedVersion, Through: uint64(through), Evicted: uint64(s.deletes.evicted), Deletes: []rememberedDelete{}}

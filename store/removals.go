@@ -34,7 +34,7 @@ func (s *Store) readRemovals() (removals, error) {
 	if !onDisk(s.o.FS) {
 		return out, nil
 	}
-	path := filepath.Join(s.o.Path, blocksName, removalsName)
+	path := filepath.Join(s.blocksDir(), removalsName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return out, nil
@@ -70,7 +70,7 @@ func (s *Store) rememberRemoval(b *block.Block, keepFrom int64) error {
 	if err != nil {
 		return err
 	}
-	if err := vfs.WriteWhole(s.o.FS, filepath.Join(s.o.Path, blocksName, removalsName), append(data, '\n')); err != nil {
+	if err := vfs.WriteWhole(s.o.FS, filepath.Join(s.blocksDir(), removalsName), append(data, '\n')); err != nil {
 		return fmt.Errorf("remember a removal: %w", err)
 	}
 	s.removed = next

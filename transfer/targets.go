@@ -169,12 +169,12 @@ type lineTarget struct {
 	w      *bufio.Writer
 	file   *os.File
 	ledger *ledger
-	stamp  func(begin int64) (string, error)
+	stamp  func(begin int64) string
 	end    int64 // of the file
 }
 
 // openLines makes the file, or takes up one with a ledger of the same export.
-func openLines(path string, head ledgerHead, stamp func(begin int64) (string, error)) (t *lineTarget, err error) {
+func openLines(path string, head ledgerHead, stamp func(begin int64) string) (t *lineTarget, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -218,12 +218,8 @@ func (t *lineTarget) keep(begins []int64) error {
 	}
 	kept := map[int64]ledgerEntry{}
 	for _, begin := range begins {
-		stamp, err := t.stamp(begin)
-		if err != nil {
-			return err
-		}
 		e, ok := t.ledger.entries[begin]
-		if !ok || !e.Done || e.Stamp != stamp || e.Start != t.end || e.End > size {
+		if !ok || !e.Done || e.Stamp != t.stamp(begin) || e.Start != t.end || e.End > size {
 			break
 		}
 		kept[begin], t.end = e, e.End

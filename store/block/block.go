@@ -24,7 +24,8 @@ import (
 	"github.com/rwsink/rwsink/internal/vfs"
 )
 
-// Block is an open block. Immutable but for its references.
+// Block is an open block. Immutable but for its references, the first fault found,
+// and what is deleted of it.
 type Block struct {
 	dir    string
 	info   Info

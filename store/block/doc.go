@@ -18,10 +18,10 @@
 // and syncs the parent: a block is whole or it is not there, and a directory
 // that ends in .tmp is garbage of a process that was killed.
 //
-// A Block is immutable, but for what is deleted of it, and reference-counted. Whoever reads holds a reference;
-// when the store removes a block its files are unlinked at once and its
-// mappings closed with the last reference. A file that does not hold what it
-// should is a *vfs.CorruptError with path and place.
+// A Block is immutable, but for what is deleted of it, and reference-counted.
+// Whoever reads holds a reference; when the store removes a block its files are
+// unlinked at once and its mappings closed with the last reference. A file that
+// does not hold what it should is a *vfs.CorruptError with path and place.
 //
 // Check verifies a block to its last byte, offline, and Dump prints its files.
 //

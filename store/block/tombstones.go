@@ -116,6 +116,9 @@ func (b *Block) Tombstones() (n int) {
 	return n
 }
 
+// EncodedTombstones returns them as the file has them once they are saved.
+func (b *Block) EncodedTombstones() []byte { return b.stones.Load().encode() }
+
 // Erase deletes [lo, hi] (both included) of the series that match all matchers:
 // for readers at once, on disk with SaveTombstones. One caller at a time.
 func (b *Block) Erase(ctx context.Context, lo, hi int64, ms ...*labels.Matcher) (err error) {
