@@ -124,7 +124,10 @@ func (c *checker) open(name string) []byte {
 // cannot be understood.
 func (c *checker) checkInfo() bool {
 	path := c.path(infoName)
-	err := c.readInfo(path)
+	var err error
+	if c.Info, err = decodeInfo(path); errors.Is(err, fs.ErrNotExist) {
+		err = damaged(path, 0, errMissing)
+	}
 	var newer *NewerError
 	switch {
 	case errors.As(err, &newer):
@@ -138,32 +141,6 @@ func (c *checker) checkInfo() bool {
 	}
 	c.checkFiles(path)
 	return true
-}
-
-// readInfo reads rwsink.json and says why nothing in it is to be trusted.
-func (c *checker) readInfo(path string) error {
-	info := &c.Info
-	_, err := readJSON(path, info)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return damaged(path, 0, errMissing)
-	case err != nil:
-		return err
-	case info.Magic != infoMagic:
-		return damaged(path, 0, fmt.Errorf("magic %q, want %q", info.Magic, infoMagic))
-	case info.Version > infoVersion:
-		return &NewerError{path, info.Version}
-	case info.Version != infoVersion:
-		return damaged(path, 0, fmt.Errorf("version %d, want %d", info.Version, infoVersion))
-	}
-	sum, err := info.checksum()
-	if err == nil && sum != info.CRC {
-		err = fmt.Errorf("checksum %08x, want %08x", sum, info.CRC)
-	}
-	if err != nil {
-		return damaged(path, 0, err)
-	}
-	return nil
 }
 
 func (c *checker) checkGeneration(path string) {

@@ -112,10 +112,9 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("block file %s has version %d, this rwsink knows %d: use a newer rwsink", e.Path, e.Version, infoVersion)
 }
 
-// readInfo reads rwsink.json and checks it against the files that are there.
-func readInfo(dir string) (Info, error) {
+// decodeInfo reads rwsink.json; an error says why nothing in it is to be trusted.
+func decodeInfo(path string) (Info, error) {
 	var info Info
-	path := filepath.Join(dir, infoName)
 	if _, err := readJSON(path, &info); err != nil {
 		return info, err
 	}
@@ -133,6 +132,15 @@ func readInfo(dir string) (Info, error) {
 		return info, damaged(path, 0, err)
 	case sum != info.CRC:
 		return info, damaged(path, 0, fmt.Errorf("checksum %08x, want %08x", sum, info.CRC))
+	}
+	return info, nil
+}
+
+// readInfo reads rwsink.json and checks it against the files that are there.
+func readInfo(dir string) (Info, error) {
+	info, err := decodeInfo(filepath.Join(dir, infoName))
+	if err != nil {
+		return info, err
 	}
 	for _, f := range info.Files {
 		name := filepath.Join(dir, f.Name)
