@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rwsink/rwsink/bench/drive"
@@ -90,7 +89,6 @@ type server struct {
 
 const (
 	readyTimeout  = 5 * time.Minute // a replay included
-	stopTimeout   = time.Minute
 	settleTimeout = 5 * time.Minute
 	readyPoll     = 5 * time.Millisecond
 )
@@ -244,17 +242,6 @@ func pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-time.After(d):
 		return nil
-	}
-}
-
-// stop ends the process as its operator would.
-func (s *server) stop() error {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-s.ended:
-		return nil
-	case <-time.After(stopTimeout):
-		return errors.Join(fmt.Errorf("%s does not end within %v of SIGTERM", s.name, stopTimeout), s.kill())
 	}
 }
 

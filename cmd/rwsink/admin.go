@@ -38,8 +38,9 @@ func adminHandlers(enabled bool, st *store.Store, logger *slog.Logger) map[strin
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			data, err := do(st, r)
 			if err != nil {
-				logger.Error("what was asked for failed", "what", what, "err", err)
-				adminError(w, err)
+				if status := adminError(w, err); status != http.StatusBadRequest { // that is the client's
+					logger.Error("what was asked for failed", "what", what, "err", err)
+				}
 				return
 			}
 			if data == nil {
@@ -109,20 +110,21 @@ func snapshot(st *store.Store, r *http.Request) (any, error) {
 	}{name}, err
 }
 
-// adminError answers why an admin request failed.
-func adminError(w http.ResponseWriter, err error) {
+// adminError answers why an admin request failed, and returns the status.
+func adminError(w http.ResponseWriter, err error) int {
 	var bad badRequestError
 	var badDelete *store.BadDeleteError
 	var unavailable *head.UnavailableError
+	status, kind := http.StatusInternalServerError, "internal"
 	switch {
 	case errors.As(err, &bad), errors.As(err, &badDelete):
-		apiError(w, http.StatusBadRequest, "bad_data", err.Error())
+		status, kind = http.StatusBadRequest, "bad_data"
 	case errors.As(err, &unavailable):
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(unavailable.RetryAfter.Seconds()))))
-		apiError(w, http.StatusServiceUnavailable, "unavailable", err.Error())
-	default:
-		apiError(w, http.StatusInternalServerError, "internal", err.Error())
+		status, kind = http.StatusServiceUnavailable, "unavailable"
 	}
+	apiError(w, status, kind, err.Error())
+	return status
 }
 
 // apiError answers as Prometheus's HTTP API does.
