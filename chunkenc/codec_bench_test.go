@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/rounds"
 )
 
 // The benchmarks for benchstat: what one operation is, is one pass over a set. Beside the
@@ -18,11 +19,11 @@ func benchSet(b *testing.B, f func(b *testing.B, s *set)) {
 			b.ReportAllocs()
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			start := cpuTime()
+			start := rounds.CPUTime()
 			for b.Loop() {
 				f(b, s)
 			}
-			b.ReportMetric(float64(cpuTime()-start)/float64(b.N)/float64(s.n), "cpu-ns/sample")
+			b.ReportMetric(float64(rounds.CPUTime()-start)/float64(b.N)/float64(s.n), "cpu-ns/sample")
 		})
 	}
 }

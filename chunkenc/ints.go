@@ -306,6 +306,7 @@ func patchMap(d, num []int64, bitmap []byte) {
 type intEncoder struct {
 	r          []uint64 // residuals
 	exc        [blockLen]uint64
+	probe      probe
 	vals, lens []int64 // runs
 	alt        []byte  // another form of a column
 }
@@ -370,6 +371,9 @@ const (
 	samples    = 32
 )
 
+// probe holds the residuals of each predictor that are looked at.
+type probe struct{ delta, raw, linear [samplesAll]int64 }
+
 // predict fills e.r with the residuals of the predictor that looks cheapest and
 // returns it, its slope, and the OR of the residuals. Timestamps are not tried raw.
 func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or uint64) {
@@ -381,28 +385,14 @@ func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or u
 	if n > 2 {
 		slope = (x[n] - x[0]) / int64(n)
 	}
-	// Few are all looked at. Else one of every stretch, at changing places in it, so
-	// that no pattern in the column falls in step with them.
-	var delta, raw, linear [samplesAll]int64
-	k := n
-	if n > samplesAll {
-		k = samples
-	}
-	for i := range k {
-		at := 1 + i
-		if n > samplesAll {
-			at += (i*(n-samples) + int(uint32(i)*0x9E3779B9>>16)*n>>16) / samples
-		}
-		delta[i], raw[i] = x[at]-x[at-1], x[at]-x[0]
-		linear[i] = raw[i] - int64(at)*slope
-	}
+	k := e.probe.take(x, slope)
 	pred, cost := predRaw, 1<<30
 	if !times || n < 3 {
-		cost = spread(raw[:k])
+		cost = spread(e.probe.raw[:k])
 	}
 	if slope != 0 {
 		// The slope costs about 16 bits, but where all is on the line there are no blocks.
-		c := spread(linear[:k])
+		c := spread(e.probe.linear[:k])
 		if c > 0 {
 			c += 16 * k / n
 		}
@@ -411,7 +401,7 @@ func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or u
 		}
 	}
 	// Sums take longer, above all around exceptions.
-	if c := spread(delta[:k]); 33*c < 32*cost {
+	if c := spread(e.probe.delta[:k]); 33*c < 32*cost {
 		pred = predDelta
 	}
 	if pred != predLinear {
@@ -420,12 +410,41 @@ func (e *intEncoder) predict(x []int64, times bool) (pred int, slope int64, or u
 	return pred, slope, residuals(e.r, x, pred, slope)
 }
 
+// take looks at few integers all. Of more it takes one of every stretch, at changing
+// places in it, so that no pattern in the column falls in step with them. It returns
+// how many it took.
+func (p *probe) take(x []int64, slope int64) int {
+	n, k := len(x)-1, samples
+	if n <= samplesAll {
+		k = n
+	}
+	for i := range k {
+		at := 1 + i
+		if n > samplesAll {
+			at += (i*(n-samples) + int(uint32(i)*0x9E3779B9>>16)*n>>16) / samples
+		}
+		two := x[at-1:][:2]
+		raw := two[1] - x[0]
+		p.delta[i], p.raw[i], p.linear[i] = two[1]-two[0], raw, raw-int64(at)*slope
+	}
+	return k
+}
+
 // spread adds up the lengths of the distances from the middle.
 func spread(r []int64) (sum int) {
 	c := median3(r[len(r)/4], r[len(r)/2], r[len(r)-1-len(r)/4])
+	or := int64(0)
 	for _, v := range r {
 		d := v - c
-		sum += bits.Len64(uint64(d ^ d>>63))
+		or |= d ^ d>>63
+		sum += shortMagnitude(d)
+	}
+	if or>>shortBound == 0 {
+		return sum
+	}
+	sum = 0
+	for _, v := range r {
+		sum += magnitude(v - c)
 	}
 	return sum
 }
@@ -452,118 +471,4 @@ func residuals(r []uint64, x []int64, pred int, slope int64) (or uint64) {
 	return or
 }
 
-// blockPlan says how a block is to be packed.
-type blockPlan struct {
-	width uint   // of the numbers
-	base  uint64 // smallest residual that is no exception
-	exact bool   // there are no exceptions
-
-	center uint64 // what the residuals lie around
-}
-
-// An exception costs its position, its number, and excCost for the time that
-// decoding it takes; narrow blocks are not looked at.
-const (
-	excCost   = 8
-	narrowest = 3
-	excLeast  = 48 // bits that exceptions must save in a block
-)
-
-// planBlock looks at how wide the residuals are around the middle one and takes the
-// width that costs least, exceptions counted.
-func planBlock(r []uint64) blockPlan {
-	m := len(r)
-	c := uint64(median3(int64(r[m/4]), int64(r[m/2]), int64(r[m-1-m/4])))
-	var lo, hi int64
-	var even, odd [64]uint16 // two, since one count waits for the last to be written
-	for ; len(r) >= 2; r = r[2:] {
-		d, f := int64(r[0]-c), int64(r[1]-c)
-		lo, hi = min(lo, d, f), max(hi, d, f)
-		even[magnitude(d)]++
-		odd[magnitude(f)]++
-	}
-	if len(r) > 0 {
-		d := int64(r[0] - c)
-		lo, hi = min(lo, d), max(hi, d)
-		even[magnitude(d)]++
-	}
-	full := bits.Len64(uint64(hi - lo))
-	plan := blockPlan{width: uint(full), base: c + uint64(lo), center: c, exact: true}
-	if full < narrowest {
-		return plan
-	}
-	top := bits.Len64(uint64(max(hi, ^lo)))
-	least, count := m*full-excLeast, 0
-	for w := top; w > 0 && count <= m/2; w-- {
-		count += int(even[w&63] + odd[w&63])
-		// Magnitudes below w bits: w bits with the sign.
-		if cost := m*w + min(posBits*count, m) + count*(top+1+excCost); cost < least {
-			least, plan.width, plan.exact = cost, uint(w), false
-		}
-	}
-	return plan
-}
-
-// magnitude gives the bits of d without its sign, 0 to 63.
-func magnitude(d int64) int { return bits.Len64(uint64(d^d>>63)) & 63 }
-
-// narrow sets the base and the width of a plan with exceptions to what the others
-// take up: they lie less than 2^(width-1) around the center.
-func (p *blockPlan) narrow(r []uint64) {
-	half := uint64(1) << (p.width - 1)
-	var lo, hi int64
-	for _, v := range r {
-		d := int64(v - p.center)
-		if v-p.center+half >= 2*half {
-			d = 0
-		}
-		lo, hi = min(lo, d), max(hi, d)
-	}
-	p.width, p.base = uint(bits.Len64(uint64(hi-lo))), p.center+uint64(lo)
-}
-
 func median3(x, y, z int64) int64 { return max(min(x, y), min(max(x, y), z)) }
-
-// appendBlock packs a block. It overwrites r.
-func (e *intEncoder) appendBlock(dst []byte, r []uint64) []byte {
-	plan := planBlock(r)
-	if plan.exact {
-		dst = binary.AppendVarint(append(dst, byte(plan.width)), int64(plan.base))
-		for i, v := range r {
-			r[i] = v - plan.base
-		}
-		return pack(dst, r, plan.width)
-	}
-	plan.narrow(r)
-	var pos [blockLen]uint8
-	count, or := 0, uint64(0)
-	for i, v := range r {
-		v -= plan.base
-		z := zigzag(int64(v))
-		e.exc[count&(blockLen-1)], pos[count&(blockLen-1)] = z, uint8(i) // kept if it is one
-		exception := nonzero(v >> (plan.width & 63))
-		count += int(exception)
-		or |= z & -exception
-		r[i] = v & (exception - 1)
-	}
-	if count == 0 { // the base that the inliers have takes the others in
-		return pack(binary.AppendVarint(append(dst, byte(plan.width)), int64(plan.base)), r, plan.width)
-	}
-	dst = binary.AppendVarint(append(dst, byte(plan.width)|excFlag), int64(plan.base))
-	width := uint(bits.Len64(or))
-	dst = append(dst, byte(count-1), byte(width))
-	if posBits*count >= len(r) || width > maxPaired {
-		var bitmap [blockLen / 8]byte
-		for _, p := range pos[:count] {
-			bitmap[p/8] |= 1 << (p % 8)
-		}
-		dst = append(dst, bitmap[:(len(r)+7)/8]...)
-	} else {
-		for k, p := range pos[:count] {
-			e.exc[k] = e.exc[k]<<posBits | uint64(p)
-		}
-		width += posBits
-	}
-	dst = pack(dst, e.exc[:count], width)
-	return pack(dst, r, plan.width)
-}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"testing"
 	"text/tabwriter"
@@ -16,6 +15,7 @@ import (
 	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/rounds"
 )
 
 // BenchmarkTable prints the codec's figures beside its goals:
@@ -49,53 +49,6 @@ func mustLoad(b *testing.B, name string) []*chunkenc.Samples {
 		b.Fatal(err)
 	}
 	return series
-}
-
-// A measurement is many short rounds, of roundNs of each variant at least: what a
-// neighbour does to caches and clock meets both sides of a round's ratio, and the few
-// rounds in which it begins or ends are not the median one. Odd, so that there is one.
-const (
-	rounds  = 45
-	roundNs = 1.5e6
-)
-
-// timing is what race measured of one variant: ns of CPU time per unit, the median of
-// the rounds and the least pass, and the median of the rounds' ratios to variant 0.
-type timing struct{ ns, least, ratio float64 }
-
-// race runs the variants in turn, rounds times.
-func race(units int, variants ...func()) []timing {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	all := make([][]float64, len(variants))
-	out := make([]timing, len(variants))
-	for i := range out {
-		out[i].least = math.Inf(1)
-	}
-	for range rounds {
-		for i, f := range variants {
-			f() // to warm the caches
-			var sum, passes float64
-			for ; passes < 50 && sum < roundNs; passes++ {
-				start := cpuTime()
-				f()
-				ns := float64(cpuTime() - start)
-				sum += ns
-				out[i].least = min(out[i].least, ns/float64(units))
-			}
-			all[i] = append(all[i], sum/passes/float64(units))
-		}
-	}
-	ratios := make([]float64, rounds)
-	for i := len(variants) - 1; i >= 0; i-- { // the first last: it is what the others are divided by
-		for k := range ratios {
-			ratios[k] = all[i][k] / all[0][k]
-		}
-		slices.Sort(ratios)
-		slices.Sort(all[i])
-		out[i].ns, out[i].ratio = all[i][rounds/2], ratios[rounds/2]
-	}
-	return out
 }
 
 // tableSize prints bytes a sample of the real sets and the worst chunk of any set.
@@ -201,15 +154,15 @@ func xorChunk(b testing.TB, s *chunkenc.Samples) promenc.Chunk {
 // tableSpeed prints decode, seal and transcode.
 func tableSpeed(b *testing.B, w io.Writer, name string, series []*chunkenc.Samples, goal, stretch string) {
 	s := newSet(b, series)
-	m := race(s.n, func() { s.decode(b) }, func() { s.iterateXOR(b) }, s.decodeVarints, s.readVarints)
+	m := rounds.Race(s.n, func() { s.decode(b) }, func() { s.iterateXOR(b) }, s.decodeVarints, s.readVarints)
 	fmt.Fprintf(w, "%s: decode ns/sample\t%.2f; XOR iterator %.1f (%.1fx, least %.1fx), varint batch %.1f (%.1fx), varint reader %.1f (%.1fx)\t%s\t%s\n",
-		name, m[0].ns, m[1].ns, m[1].ratio, m[1].least/m[0].least, m[2].ns, m[2].ratio, m[3].ns, m[3].ratio, goal, stretch)
-	row := func(what, other, goal, stretch string, m []timing) {
+		name, m[0].Ns, m[1].Ns, m[1].Ratio, m[1].Least/m[0].Least, m[2].Ns, m[2].Ratio, m[3].Ns, m[3].Ratio, goal, stretch)
+	row := func(what, other, goal, stretch string, m []rounds.Timing) {
 		fmt.Fprintf(w, "%s: %s ns/sample\t%.1f; %s %.1f (%.2fx); least %.1f, %.1f (%.2fx)\t%s\t%s\n",
-			name, what, m[0].ns, other, m[1].ns, m[1].ratio, m[0].least, m[1].least, m[1].least/m[0].least, goal, stretch)
+			name, what, m[0].Ns, other, m[1].Ns, m[1].Ratio, m[0].Least, m[1].Least, m[1].Least/m[0].Least, goal, stretch)
 	}
-	row("seal", "XOR appender", "1x", "10 ns", race(s.n, s.seal, func() { s.appendXOR(b) }))
-	row("transcode", "with XOR appender", "3x", "4x", race(s.n, func() { s.transcode(b) }, func() { s.transcodeProm(b) }))
+	row("seal", "XOR appender", "1x", "10 ns", rounds.Race(s.n, s.seal, func() { s.appendXOR(b) }))
+	row("transcode", "with XOR appender", "3x", "4x", rounds.Race(s.n, func() { s.transcode(b) }, func() { s.transcodeProm(b) }))
 }
 
 // tableRaw prints what the uncompressed encoding, the yardstick, takes.
@@ -222,12 +175,12 @@ func tableRaw(b *testing.B, w io.Writer, name string, series []*chunkenc.Samples
 		s.chunks = e.Seal(s.chunks, &s.runs[i])
 		size += len(s.chunks[i].Data)
 	}
-	m := race(s.n, func() { s.decode(b) }, func() {
+	m := rounds.Race(s.n, func() { s.decode(b) }, func() {
 		for i := range s.runs {
 			buf = e.AppendFloats(buf[:0], &s.runs[i], false)
 		}
 	})
-	fmt.Fprintf(w, "%s, raw: ns/sample\tdecode %.2f, seal %.2f, in %.2f B\t\t\n", name, m[0].ns, m[1].ns, float64(size)/float64(s.n))
+	fmt.Fprintf(w, "%s, raw: ns/sample\tdecode %.2f, seal %.2f, in %.2f B\t\t\n", name, m[0].Ns, m[1].Ns, float64(size)/float64(s.n))
 }
 
 func (s *set) decode(b testing.TB) {
@@ -385,7 +338,7 @@ func tableInts(b *testing.B, w io.Writer) {
 		}
 		col := chunkenc.AppendInts(nil, x)
 		out, ref := make([]int64, 0, n+8), make([]int64, n)
-		m := race(n,
+		m := rounds.Race(n,
 			func() { out, _ = chunkenc.ReadInts(out[:0], col, n) },
 			func() { batchVarints(ref, varints) },
 			func() { readerVarints(ref, bytes.NewReader(varints)) })
@@ -393,7 +346,7 @@ func tableInts(b *testing.B, w io.Writer) {
 			b.Fatalf("%s: not what was written", page.name)
 		}
 		fmt.Fprintf(w, "ints, %s: decode ns\t%.2f in %d B; varint batch %.1f (%.1fx) in %d B, varint reader %.1f (%.1fx)\t%s\t%s\n",
-			page.name, m[0].ns, len(col), m[1].ns, m[1].ratio, len(varints), m[2].ns, m[2].ratio, page.goal, page.stretch)
+			page.name, m[0].Ns, len(col), m[1].Ns, m[1].Ratio, len(varints), m[2].Ns, m[2].Ratio, page.goal, page.stretch)
 	}
 }
 

@@ -64,25 +64,26 @@ func unpackDelta64(dst [][8]int64, from unsafe.Pointer, acc, step int64) {
 	}
 }
 
-// pack appends the low width bits (at most 64) of each number, least significant
-// bit first, the last byte filled with zeros. Higher bits must be 0.
-func pack(dst []byte, r []uint64, width uint) []byte {
+// pack appends the low width bits (at most 64) of each number less base, least
+// significant bit first, the last byte filled with zeros. Higher bits must be 0.
+func pack(dst []byte, r []uint64, base uint64, width uint) []byte {
 	switch width {
 	case 0:
 		return dst
 	case 64:
 		for _, v := range r {
-			dst = binary.LittleEndian.AppendUint64(dst, v)
+			dst = binary.LittleEndian.AppendUint64(dst, v-base)
 		}
 		return dst
 	}
 	size := len(dst) + (len(r)*int(width)+7)/8
 	if width <= packNarrowMax {
-		dst, r = packNarrow(dst, r, width)
+		dst, r = packNarrow(dst, r, base, width)
 	}
 	var acc uint64
 	var used uint
 	for _, v := range r {
+		v -= base
 		acc |= v << used
 		used += width
 		if used >= 64 {
@@ -102,15 +103,15 @@ const packNarrowMax = 15
 
 // packNarrow is pack for at most packNarrowMax bits: eight numbers at once, which fill
 // whole bytes. It returns those that are left.
-func packNarrow(dst []byte, r []uint64, width uint) ([]byte, []uint64) {
+func packNarrow(dst []byte, r []uint64, base uint64, width uint) ([]byte, []uint64) {
 	at := len(dst)
 	dst = slices.Grow(dst, len(r)/8*int(width)+16)
 	out := dst[:cap(dst)]
 	w1, w2, w4 := width&63, 2*width&63, 4*width&63
 	for len(r) >= 8 {
 		v := (*[8]uint64)(r)
-		lo := v[0] | v[1]<<w1 | (v[2]|v[3]<<w1)<<w2
-		hi := v[4] | v[5]<<w1 | (v[6]|v[7]<<w1)<<w2
+		lo := v[0] - base | (v[1]-base)<<w1 | (v[2]-base|(v[3]-base)<<w1)<<w2
+		hi := v[4] - base | (v[5]-base)<<w1 | (v[6]-base|(v[7]-base)<<w1)<<w2
 		binary.LittleEndian.PutUint64(out[at:], lo|hi<<w4)
 		if width > 8 {
 			binary.LittleEndian.PutUint64(out[at+8:], hi>>(64-w4))

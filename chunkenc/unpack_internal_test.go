@@ -1,6 +1,7 @@
 package chunkenc
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -17,7 +18,11 @@ func TestKernels(t *testing.T) {
 					src[i] &= 1<<width - 1
 				}
 			}
-			packed := pack(nil, src, width)
+			over, base := make([]uint64, n), r.Uint64()
+			for i, v := range src {
+				over[i] = v + base
+			}
+			packed := pack(nil, over, base, width)
 			if want := (n*int(width) + 7) / 8; len(packed) != want {
 				t.Fatalf("width %d: %d numbers in %d bytes, want %d", width, n, len(packed), want)
 			}
@@ -37,6 +42,22 @@ func TestKernels(t *testing.T) {
 					t.Fatalf("width %d, number %d of %d: got %d and %d, want %d and %d", width, i, n, plain[i], sums[i], want, sum)
 				}
 			}
+		}
+	}
+}
+
+// Up to shortBound bits a float's exponent gives what counting bits gives.
+func TestShortMagnitude(t *testing.T) {
+	for width := range shortBound + 1 {
+		for _, d := range []int64{0, 1<<width - 1, -1 << width, 1 << width / 2, -1<<width/2 - 1} {
+			if magnitude(d) <= shortBound && shortMagnitude(d) != magnitude(d) {
+				t.Errorf("%d: got %d, want %d", d, shortMagnitude(d), magnitude(d))
+			}
+		}
+	}
+	for _, r := range [][]int64{{0, 1 << 51, -1<<51 - 1}, {math.MaxInt64, 1, math.MinInt64}, {1<<60 - 1, 0, 1<<53 - 1}} {
+		if got, want := spread(r), magnitude(r[0]-median3(r[0], r[1], r[2]))+magnitude(r[1]-median3(r[0], r[1], r[2]))+magnitude(r[2]-median3(r[0], r[1], r[2])); got != want {
+			t.Errorf("%v: spread %d, want %d", r, got, want)
 		}
 	}
 }

@@ -54,16 +54,17 @@ func timeLeastBits(t []int64, enough int) (size int) {
 		return enough
 	}
 	size = len(t) - 2
-	delta, prev := t[1]-t[0], t[1]
-	for _, v := range t[2:] {
-		if size >= enough {
-			return size
-		}
-		d := v - prev
-		if d != delta {
-			size += 15
-		}
-		prev, delta = v, d
+	for ; len(t) >= 10 && size < enough; t = t[8:] {
+		q := (*[10]int64)(t)
+		a, b, c, d := q[2]-q[1], q[4]-q[3], q[6]-q[5], q[8]-q[7]
+		n := nonzero(uint64(a-q[1]+q[0])) + nonzero(uint64(q[3]-q[2]-a)) +
+			nonzero(uint64(b-q[3]+q[2])) + nonzero(uint64(q[5]-q[4]-b)) +
+			nonzero(uint64(c-q[5]+q[4])) + nonzero(uint64(q[7]-q[6]-c)) +
+			nonzero(uint64(d-q[7]+q[6])) + nonzero(uint64(q[9]-q[8]-d))
+		size += 15 * int(n)
+	}
+	for ; len(t) >= 3; t = t[1:] {
+		size += 15 * int(nonzero(uint64(t[2]-2*t[1]+t[0])))
 	}
 	return size
 }

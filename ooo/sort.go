@@ -14,7 +14,7 @@ import "math/bits"
 // costs no more than any other.
 
 const (
-	// sortSmall is the number of samples up to which insertion is cheaper.
+	// sortSmall is the number of samples up to which comparing all is cheaper.
 	sortSmall = 32
 	// maxDigit is the width of the widest digit, in bits: its counters take 8 KiB.
 	maxDigit = 11
@@ -49,7 +49,7 @@ func (o *sorter) sort(b *Buffer) {
 func (o *sorter) sortPoints(a []point, mint, maxt int64) {
 	n := len(a)
 	if n <= sortSmall {
-		insertionSort(a)
+		o.sortFew(a)
 		return
 	}
 	width := bits.Len64(uint64(maxt) - uint64(mint))
@@ -87,14 +87,25 @@ func moveByDigit(dst, src []point, counts []uint32, base uint64, shift uint) {
 	}
 }
 
-func insertionSort(a []point) {
-	for i := 1; i < len(a); i++ {
-		p := a[i]
-		j := i
-		for ; j > 0 && p.t < a[j-1].t; j-- {
-			a[j] = a[j-1]
+// sortFew counts for each sample how many go before it. All pairs are compared, so
+// that no branch depends on the times.
+func (o *sorter) sortFew(a []point) {
+	var before [sortSmall]uint8
+	n := min(len(a), sortSmall)
+	a = a[:n]
+	for i := range a {
+		t, rank := a[i].t, i
+		for j, p := range a[:i] {
+			swap := less(t, p.t)
+			before[j] += uint8(swap)
+			rank -= swap
 		}
-		a[j] = p
+		before[i] = uint8(rank)
+	}
+	o.tmp = grow(o.tmp, n)
+	copy(o.tmp, a)
+	for i, p := range o.tmp {
+		a[before[i]&(sortSmall-1)] = p
 	}
 }
 

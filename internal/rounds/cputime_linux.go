@@ -1,13 +1,13 @@
-package chunkenc_test
+package rounds
 
 import (
 	"syscall"
 	"unsafe"
 )
 
-// cpuTime gives the CPU time of this thread in ns: other load on the machine is not
+// CPUTime gives the CPU time of this thread in ns: other load on the machine is not
 // counted. The caller has locked the thread.
-func cpuTime() int64 {
+func CPUTime() int64 {
 	const thread = 3 // CLOCK_THREAD_CPUTIME_ID; getrusage may count in clock ticks
 	var ts syscall.Timespec
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, thread, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
