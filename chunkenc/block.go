@@ -96,17 +96,19 @@ func (c *magnitudes) countLong(r []uint64, center uint64) {
 // magnitude gives the bits of d without its sign, 0 to 63.
 func magnitude(d int64) int { return bits.Len64(uint64(d^d>>63)) & 63 }
 
-// shortBound is the longest magnitude that shortMagnitude is right for: a float holds
+// shortBound is the longest magnitude that floatExponent is right for: a float holds
 // 2d+1 exactly.
 const shortBound = 51
 
-// shortMagnitude is magnitude for up to shortBound bits. To find the highest bit takes
-// many processors longer than to convert to a float: the exponent of |2d+1|, which is
-// never 0, is the magnitude.
-func shortMagnitude(d int64) int { return int(floatExponent(d)&0x7ff) - 1023 }
+const (
+	exponentMask  = 0x7ff
+	exponentOfOne = 1023
+)
 
-// floatExponent gives the biased exponent of 2d+1, its sign above it; its low six bits
-// are the magnitude less one.
+// floatExponent gives the biased exponent of 2d+1, its sign above it. That less
+// exponentOfOne is the magnitude of d, since 2d+1 is never 0 and has one bit more; the
+// low six bits are the magnitude less one. To find the highest bit of an integer takes
+// many processors longer than to convert it.
 func floatExponent(d int64) uint64 { return math.Float64bits(float64(2*d+1)) >> 52 }
 
 // narrow sets the base and the width of a plan with exceptions to what the others
@@ -114,15 +116,15 @@ func floatExponent(d int64) uint64 { return math.Float64bits(float64(2*d+1)) >> 
 // positions of those that do not, which come to be the exceptions unless what the others
 // take up holds them too, and returns their number.
 func (p *blockPlan) narrow(r []uint64, pos *[blockLen]uint8) int {
-	half := uint64(1) << (p.width - 1)
-	width, center, count := p.width&63, p.center, 0
+	half, center, count := uint64(1)<<(p.width-1), p.center, 0
 	var lo, hi int64
 	for i, v := range r {
-		d := v - center
-		out := nonzero((d + half) >> width)
+		in, out := int64(v-center), 0
+		if v-center+half >= 2*half {
+			in, out = 0, 1
+		}
 		pos[count&(blockLen-1)] = uint8(i) // kept if it is one
-		count += int(out)
-		in := int64(d & (out - 1))
+		count += out
 		lo, hi = min(lo, in), max(hi, in)
 	}
 	p.width, p.base = uint(bits.Len64(uint64(hi-lo))), center+uint64(lo)

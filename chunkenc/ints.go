@@ -287,12 +287,13 @@ func (r *intReader) bitmap(m, count int) []byte {
 	return bitmap
 }
 
-// patchMap adds the numbers at the positions of the bits set.
+// patchMap adds the numbers at the positions of the bits set. It goes by words: their end
+// is foretold more often than that of a byte.
 func patchMap(d, num []int64, bitmap []byte) {
 	k := 0
-	for i, b := range bitmap {
-		for ; b != 0; b &= b - 1 {
-			p := 8*i + bits.TrailingZeros8(b)
+	for i := 0; i < len(bitmap); i += 8 {
+		for b := word(bitmap[i:]); b != 0; b &= b - 1 {
+			p := 8*i + bits.TrailingZeros64(b)
 			if p >= len(d) {
 				return // not needed
 			}
@@ -300,6 +301,16 @@ func patchMap(d, num []int64, bitmap []byte) {
 			k++
 		}
 	}
+}
+
+// word gives the first 8 bytes of b, as if zeros followed.
+func word(b []byte) uint64 {
+	if len(b) >= 8 {
+		return binary.LittleEndian.Uint64(b)
+	}
+	var last [8]byte
+	copy(last[:], b)
+	return binary.LittleEndian.Uint64(last[:])
 }
 
 // intEncoder makes columns of integers. It keeps scratch memory.
@@ -437,10 +448,10 @@ func spread(r []int64) (sum int) {
 	for _, v := range r {
 		d := v - c
 		or |= d ^ d>>63
-		sum += shortMagnitude(d)
+		sum += int(floatExponent(d) & exponentMask)
 	}
 	if or>>shortBound == 0 {
-		return sum
+		return sum - len(r)*exponentOfOne
 	}
 	sum = 0
 	for _, v := range r {

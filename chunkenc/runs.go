@@ -20,11 +20,10 @@ const runsLeast = 8
 // append appends the column of x, which is not empty, as blocks or as runs.
 func (e *intEncoder) append(dst []byte, x []int64) []byte {
 	n := len(x)
-	k := 1
-	for i := 1; i < n; i++ {
-		if x[i] != x[i-1] {
-			k++
-		}
+	k, prev := 1, x[0]
+	for _, v := range x {
+		k += int(differ(prev, v))
+		prev = v
 	}
 	if n < runsLeast || k == 1 || 3*k > 2*n {
 		return e.appendBlocks(dst, x, false)
@@ -51,30 +50,44 @@ func (e *intEncoder) append(dst []byte, x []int64) []byte {
 	return dst
 }
 
-// findRuns fills e.vals and e.lens with the runs of x, the last length left out.
+// findRuns fills e.vals and e.lens with the runs of x, the last length left out. Where
+// runs end, which no processor foretells, costs no branch: what is not the last of its
+// run is written over.
 func (e *intEncoder) findRuns(x []int64) {
-	e.vals, e.lens = append(e.vals[:0], x[0]), e.lens[:0]
-	last := 0
-	for i := 1; i < len(x); i++ {
-		if x[i] != x[i-1] {
-			e.vals, e.lens = append(e.vals, x[i]), append(e.lens, int64(i-last))
-			last = i
-		}
+	n := len(x)
+	e.vals, e.lens = slices.Grow(e.vals[:0], n), slices.Grow(e.lens[:0], n)
+	vals, ends := e.vals[:n], e.lens[:n]
+	k, prev := 0, x[0]
+	for i, v := range x {
+		k += int(differ(prev, v))
+		vals[k], ends[k] = v, int64(i)
+		prev = v
 	}
+	last := int64(-1)
+	for i, end := range ends[:k] {
+		ends[i], last = end-last, end
+	}
+	e.vals, e.lens = vals[:k+1], ends[:k]
 }
 
 func appendRunMap(dst []byte, x []int64) []byte {
-	for i := 1; i < len(x); i += 8 {
-		var b byte
-		for j := i; j < min(i+8, len(x)); j++ {
-			if x[j] != x[j-1] {
-				b |= 1 << (j - i)
-			}
-		}
-		dst = append(dst, b)
+	for ; len(x) >= 9; x = x[8:] {
+		q := (*[9]int64)(x)
+		dst = append(dst, byte(differ(q[0], q[1])|differ(q[1], q[2])<<1|differ(q[2], q[3])<<2|differ(q[3], q[4])<<3|
+			differ(q[4], q[5])<<4|differ(q[5], q[6])<<5|differ(q[6], q[7])<<6|differ(q[7], q[8])<<7))
 	}
-	return dst
+	if len(x) < 2 {
+		return dst
+	}
+	var b uint64
+	for j := 1; j < len(x); j++ {
+		b |= differ(x[j-1], x[j]) << (j - 1)
+	}
+	return append(dst, byte(b))
 }
+
+// differ is 1 where x and y are not the same, else 0, without a branch.
+func differ(x, y int64) uint64 { return nonzero(uint64(x ^ y)) }
 
 // runs reads the first need of n integers of a column of runs after its mode.
 func (r *intReader) runs(dst []int64, n, need int, form uint) []int64 {

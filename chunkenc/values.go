@@ -156,7 +156,10 @@ func exponent(v []float64, off int64) int {
 	n := min(len(v), probes)
 	usual := 0
 	for k := range n {
-		f := v[k*(len(v)-1)/max(n-1, 1)]
+		f := v[k]
+		if n == probes {
+			f = v[k*(len(v)-1)/(probes-1)]
+		}
 		exp := 0
 		if k >= probesFirst {
 			exp = usual // what is exact there is exact above
@@ -193,7 +196,11 @@ func covers(at *[maxExp + 2]int, many int) int {
 // 2^52/|i| ULPs apart, at least, and it is within an eighth of that.
 func isNear(f, p float64, off int64) bool {
 	i, ok := nearest(f, p)
-	d := ordered(math.Float64bits(f)) - ordered(math.Float64bits(float64(i)/p))
+	g := math.Float64bits(float64(i) / p)
+	if ok && g == math.Float64bits(f) {
+		return true
+	}
+	d := ordered(math.Float64bits(f)) - ordered(g)
 	return ok && -off <= d && d <= off && max(d, -d)*max(i, -i) <= 1<<49
 }
 

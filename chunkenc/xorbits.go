@@ -123,6 +123,9 @@ func (r *intReader) bits(out []int64) {
 // valueLeastBits is a lower bound of valueBits, or any number from enough on.
 func valueLeastBits(v []float64, enough int) int {
 	size := 64 + len(v) - 1
+	if size >= enough {
+		return size
+	}
 	prev := math.Float64bits(v[0])
 	for _, f := range v[1:] {
 		u := math.Float64bits(f)
