@@ -27,8 +27,8 @@ func BenchmarkTable(b *testing.B) {
 			delta, raw := newLoad(series, size, 10, chunkenc.EncDelta), newLoad(series, size, 10, chunkenc.EncRaw)
 			m := rounds.Race(delta.lates, mergeAll(b, delta, chunkenc.EncDelta), mergeAll(b, raw, chunkenc.EncRaw))
 			share := float64(delta.lates) / float64(delta.stored)
-			fmt.Fprintf(w, "merge, 10 %% late, chunks of %d: ns/late sample\t%.0f (%.1f a stored one), least %.0f; raw %.0f (%.1f)\t300\t200\n",
-				size, m[0].Ns, m[0].Ns*share, m[0].Least, m[1].Ns, m[1].Ns*share)
+			fmt.Fprintf(w, "merge, 10 %% late, chunks of %d: ns/late sample\t%.0f (%.1f a stored one), least %.0f; raw %.0f (%.1f), least %.0f\t300\t200\n",
+				size, m[0].Ns, m[0].Ns*share, m[0].Least, m[1].Ns, m[1].Ns*share, m[1].Least)
 		}
 		w.Flush()
 	}
