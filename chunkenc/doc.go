@@ -12,7 +12,7 @@
 // with a start column beside them. docs/format/chunk.md has the bytes.
 //
 // The parts, each a page: ints.go is the one packer (predictors, blocks of 256
-// residuals, which block.go plans) over the generated kernels of unpack.go; runs.go is for
+// residuals, which widths.go plans) over the generated kernels of unpack.go; runs.go is for
 // columns that repeat; values.go turns floats into integers; xorbits.go bounds
 // what any of this may cost; xor.go writes Prometheus's own chunks; layout.go
 // checks a histogram chunk before Prometheus's iterator trusts it.
