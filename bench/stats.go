@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// sample of figures; what it returns is NaN-free as long as there is one.
+// figures are what was measured of one thing, one value a run.
 type figures []float64
 
 func (f figures) sorted() figures { return slices.Sorted(slices.Values(f)) }

@@ -2,6 +2,7 @@ package head
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -94,7 +95,7 @@ func (c *committer) logFrame(payload []byte) (lsn wal.LSN, err error) {
 	return lsn, c.log.Commit()
 }
 
-// compileDeletes returns the deletes of a frame; err tells of those that no matcher can be made of.
+// compileDeletes returns the deletes of a frame; err tells of each that no matcher can be made of.
 func compileDeletes(list []record.Delete, lsn wal.LSN) (out []Delete, err error) {
 next:
 	for _, r := range list {
@@ -102,7 +103,7 @@ next:
 		for _, m := range r.Matchers {
 			matcher, e := labels.NewMatcher(m.Type, m.Name, m.Value)
 			if e != nil {
-				err = fmt.Errorf("delete of frame %d: matcher on %q: %w", lsn, m.Name, e)
+				err = errors.Join(err, fmt.Errorf("delete of frame %d: matcher on %q: %w", lsn, m.Name, e))
 				continue next
 			}
 			d.Matchers = append(d.Matchers, matcher)
@@ -323,7 +324,7 @@ func (r *replayer) deletes(list []record.Delete, lsn wal.LSN) {
 	}
 	out, err := compileDeletes(list, lsn)
 	if err != nil {
-		r.head.log.Error("a delete of the log cannot be applied", "err", err)
+		r.head.log.Error("deletes of the log cannot be applied", "err", err)
 	}
 	for i := range out {
 		r.committer.erase(&out[i])

@@ -109,7 +109,7 @@ func (e *exporter) open() (err error) {
 	case e.o.Format != JSON:
 		return fmt.Errorf("format %q, want %s or %s", e.o.Format, Blocks, JSON)
 	case e.o.Output == Stdout:
-		e.target = &lineTarget{w: bufio.NewWriterSize(e.o.Stdout, 1<<20)}
+		e.target = &lineTarget{w: bufio.NewWriterSize(e.o.Stdout, outBuffer)}
 	default:
 		e.target, err = openLines(e.o.Output, head, e.stamp)
 	}
@@ -151,6 +151,9 @@ func (e *exporter) step(ctx context.Context, begin int64) error {
 	}
 	return nil
 }
+
+// outBuffer is how many bytes of a file are written at once: few calls, and little beside the rest.
+const outBuffer = 1 << 20
 
 // lineSamples is about how many samples a line has, at most.
 const lineSamples = 4096

@@ -110,7 +110,7 @@ func newSpill(dir string, memory int, rangeOf func(t int64) (lo, hi int64)) (*sp
 	}
 	return &spill{
 		file: f, series: catalog{byHash: map[uint64][]uint32{}}, spans: spans{of: rangeOf, numbers: map[int64]uint32{}, lo: 1},
-		rows: make([]row, 0, max(1, memory/rowBytes)), memory: memory, runs: map[int64][]run{}, out: bufio.NewWriterSize(nil, 1<<20),
+		rows: make([]row, 0, max(1, memory/rowBytes)), memory: memory, runs: map[int64][]run{}, out: bufio.NewWriterSize(nil, outBuffer),
 	}, nil
 }
 

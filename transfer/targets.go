@@ -179,7 +179,7 @@ func openLines(path string, head ledgerHead, stamp func(begin int64) string) (t 
 	if err != nil {
 		return nil, err
 	}
-	t = &lineTarget{file: f, w: bufio.NewWriterSize(f, 1<<20), stamp: stamp}
+	t = &lineTarget{file: f, w: bufio.NewWriterSize(f, outBuffer), stamp: stamp}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())

@@ -2,9 +2,7 @@ package block
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunks"
@@ -34,29 +32,5 @@ func (w *Writer) AddStandard(ls labels.Labels, list []chunks.Meta) error {
 
 // CommitStandard is Commit of a block as Prometheus has them, without rwsink.json.
 func (w *Writer) CommitStandard(ctx context.Context) (dir string, err error) {
-	if w.stats.NumSamples == 0 {
-		return "", w.Abort()
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write block %s: %w", w.id, err), RemoveDir(w.fs, w.tmp))
-		}
-	}()
-	if err := w.closeChunks(); err != nil {
-		return "", err
-	}
-	if err := w.writeIndex(ctx); err != nil {
-		return "", err
-	}
-	if err := w.writeMeta(CommitInfo{Level: 1}); err != nil {
-		return "", err
-	}
-	if err := w.writeTombstones(nil); err != nil {
-		return "", err
-	}
-	dir = filepath.Join(w.parent, w.id.String())
-	if err := w.publish(dir); err != nil {
-		return "", err
-	}
-	return dir, nil
+	return w.commit(ctx, CommitInfo{Level: 1}, false)
 }

@@ -177,6 +177,11 @@ type CommitInfo struct {
 // Commit makes the block durable and returns its directory. After an error
 // nothing of it is left. A block without samples is aborted: the directory is "".
 func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err error) {
+	return w.commit(ctx, ci, true)
+}
+
+// commit is Commit; of a block that is not ours rwsink.json is left out.
+func (w *Writer) commit(ctx context.Context, ci CommitInfo, ours bool) (dir string, err error) {
 	if w.stats.NumSamples == 0 {
 		return "", w.Abort()
 	}
@@ -197,8 +202,10 @@ func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err err
 	if err := w.writeTombstones(ci.Erased); err != nil {
 		return "", err
 	}
-	if err := w.writeInfo(ci); err != nil {
-		return "", err
+	if ours { // last: it says that the others are whole
+		if err := w.writeInfo(ci); err != nil {
+			return "", err
+		}
 	}
 	dir = filepath.Join(w.parent, w.id.String())
 	if err := w.publish(dir); err != nil {
