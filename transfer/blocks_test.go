@@ -139,8 +139,14 @@ func TestImportDamaged(t *testing.T) {
 	endless := filepath.Join(dir, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	must(t, os.Mkdir(endless, 0o700))
 	must(t, os.WriteFile(filepath.Join(endless, "meta.json"), []byte(`{"version":1,"minTime":-9223372036854775808,"maxTime":9223372036854775807,"stats":{"numSamples":1}}`), 0o600))
-	into := filepath.Join(quickDir(t), "into")
+	into := filepath.Join(quickDir(t), "in[to") // no pattern
+	must(t, os.MkdirAll(into, 0o700))
+	left := filepath.Join(into, "import-1.tmp")
+	must(t, os.WriteFile(left, nil, 0o600))
 	out, said := importInto(t, into, dir)
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed import left is still there: %v", err)
+	}
 	got := readDir(t, into)
 	if out.Samples != uint64(len(got)) || out.Bad < 4 || len(got) < len(want)/4 {
 		t.Errorf("%s, %d samples are there of %d", out, len(got), len(want))

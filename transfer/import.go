@@ -184,12 +184,15 @@ type importer struct {
 // imports left there that were killed before they could unname them.
 func (m *importer) newSpill() (*spill, error) {
 	dir := m.o.Store.Path
-	left, err := filepath.Glob(filepath.Join(dir, spillPattern))
+	entries, err := os.ReadDir(dir) // not Glob, to which a directory's name may be a pattern
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range left {
-		if err := os.Remove(name); err != nil {
+	for _, e := range entries {
+		if left, _ := filepath.Match(spillPattern, e.Name()); !left {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 			return nil, err
 		}
 	}
