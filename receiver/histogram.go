@@ -22,6 +22,7 @@ type rawHistogram struct {
 	customValues     []float64
 	hint             uint64
 	t, st            int64
+	v2               bool   // of protocol 2.0
 	bad              string // why the numbers are out of their type's range, or ""
 }
 
@@ -43,12 +44,12 @@ func (s *rawSide) reset() {
 	s.spans, s.deltas, s.counts = s.spans[:0], s.deltas[:0], s.counts[:0]
 }
 
-// decode reads the message from p to the end of b. starts says that field 17
-// is a start timestamp, as in 2.0.
-func (r *rawHistogram) decode(b []byte, p int, starts bool) error {
+// decode reads the message from p to the end of b; v2 says that it is of 2.0, where
+// field 17 is a start timestamp.
+func (r *rawHistogram) decode(b []byte, p int, v2 bool) error {
 	r.negative.reset()
 	r.positive.reset()
-	*r = rawHistogram{negative: r.negative, positive: r.positive, customValues: r.customValues[:0]}
+	*r = rawHistogram{negative: r.negative, positive: r.positive, customValues: r.customValues[:0], v2: v2}
 	for p < len(b) {
 		at := p
 		num, wt, q := tag(b, p)
@@ -56,7 +57,7 @@ func (r *rawHistogram) decode(b []byte, p int, starts bool) error {
 		switch {
 		case num >= 8 && num <= 13 || num == 16:
 			q, err = r.repeated(b, q, wt, num)
-		case num == 17 && !starts:
+		case num == 17 && !v2:
 			q = skip(b, q, wt)
 		default:
 			q = r.scalar(b, q, wt, num)
@@ -221,7 +222,9 @@ func (r *rawHistogram) packedDoubles(dst []float64, b []byte, p, wt int) ([]floa
 // one of the two: an integer histogram unless count_float is set. The rules are
 // those of Prometheus's Validate, and in addition:
 //   - schemas 9 to 52, which stand for finer buckets than Prometheus keeps, are reduced to 8;
-//   - custom buckets without bounds are refused: nothing says what their counts mean;
+//   - custom buckets without bounds are refused in 1.0, where older senders leave the
+//     field out: nothing says what their counts mean. In 2.0 there is one bucket then, up
+//     to +Inf, which is what Prometheus makes of a classic histogram of that bucket alone;
 //   - a zero threshold that is NaN, negative or infinite is refused.
 func (r *rawHistogram) build() (*histogram.Histogram, *histogram.FloatHistogram, error) {
 	if err := r.check(); err != nil {
@@ -279,7 +282,7 @@ func (r *rawHistogram) check() error {
 			histogram.ExponentialSchemaMin, histogram.ExponentialSchemaMaxReserved, histogram.CustomBucketsSchema)
 	case math.IsNaN(r.zeroThreshold) || math.IsInf(r.zeroThreshold, 0) || r.zeroThreshold < 0:
 		return fmt.Errorf("zero threshold %v, want a finite number that is not negative", r.zeroThreshold)
-	case r.schema == int64(histogram.CustomBucketsSchema) && len(r.customValues) == 0:
+	case r.schema == int64(histogram.CustomBucketsSchema) && len(r.customValues) == 0 && !r.v2:
 		return errors.New("custom buckets without bounds (custom_values)")
 	}
 	return nil

@@ -106,8 +106,9 @@ func TestCustomBucketRules(t *testing.T) {
 		{"float", with([]float64{1}, func(h *prompb.Histogram) {
 			h.Count, h.PositiveDeltas, h.PositiveCounts = countFloat(2), nil, []float64{1, 1}
 		}), ""},
-		{"no bounds", with(nil, nil), "without bounds"},
-		{"no bounds and nothing else", prompb.Histogram{Schema: custom}, "without bounds"},
+		{"no bounds", with(nil, nil), "only 0 custom bounds"},
+		{"no bounds, all up to +Inf", with(nil, func(h *prompb.Histogram) { h.PositiveSpans, h.PositiveDeltas = spans(0, 1), []int64{2} }), ""},
+		{"no bounds and nothing else", prompb.Histogram{Schema: custom}, ""},
 		{"too few bounds", with([]float64{1}, func(h *prompb.Histogram) { h.PositiveSpans = spans(1, 2) }), "only 1 custom bounds"},
 		{"unsorted", with([]float64{2, 1}, nil), "increasing"},
 		{"equal", with([]float64{1, 1}, nil), "increasing"},
@@ -122,6 +123,18 @@ func TestCustomBucketRules(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { wantHistogram(t, &test.h, test.bad) })
+	}
+}
+
+// TestCustomBucketsWithoutBounds: in 1.0 the bounds may have been left out.
+func TestCustomBucketsWithoutBounds(t *testing.T) {
+	h := prompb.Histogram{Schema: histogram.CustomBucketsSchema, Count: countInt(2), PositiveSpans: spans(0, 1), PositiveDeltas: []int64{2}}
+	var raw rawHistogram
+	if err := raw.decode(mustMarshal(&h), 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := raw.build(); err == nil || !strings.Contains(err.Error(), "without bounds") {
+		t.Errorf("1.0: %v", err)
 	}
 }
 
