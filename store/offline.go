@@ -44,6 +44,24 @@ func Exists(path string) error {
 	return nil
 }
 
+// Owns says whether a path, there or not, is one that the store alone writes to,
+// or lies below one, and how that is called.
+func (s *Store) Owns(path string) (name string, ours bool) {
+	for _, name := range []string{lockName, versionName, walName, blocksName, quarantineName, snapshotsName} {
+		own, err := os.Stat(filepath.Join(s.o.Path, name))
+		if err != nil {
+			continue
+		}
+		at, err := filepath.Abs(path)
+		for above := ""; err == nil && at != above; above, at = at, filepath.Dir(at) {
+			if st, err := os.Stat(at); err == nil && os.SameFile(st, own) {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
 // AlignedRanges returns the begins of the aligned ranges of that length, in
 // milliseconds, that blocks or containers reach into within [from, to], ascending.
 func (s *Store) AlignedRanges(from, to, length int64) (begins []int64) {
@@ -68,7 +86,7 @@ func (s *Store) AlignedRanges(from, to, length int64) (begins []int64) {
 
 // Stamp returns a text that changes with whatever reads of [lo, hi] answer:
 // which blocks reach into it, what was deleted of them, and, where the head
-// does, the last frame of the log.
+// does, the last frame of the log, and which log that is.
 func (s *Store) Stamp(lo, hi int64) string {
 	h := fnv.New128a()
 	blocks := slices.Clone(*s.blocks.Load())
@@ -83,6 +101,10 @@ func (s *Store) Stamp(lo, hi int64) string {
 	inHead := func(c head.ContainerInfo) bool { return c.Lo <= hi && c.Hi >= lo }
 	if slices.ContainsFunc(s.head.Containers(), inHead) {
 		fmt.Fprint(h, s.wal.Last())
+		// Another directory may have come as far.
+		if segments := s.wal.Segments(); len(segments) > 0 {
+			fmt.Fprint(h, " ", segments[len(segments)-1].Created.UnixNano())
+		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
 }

@@ -103,6 +103,11 @@ func (e *exporter) open() (err error) {
 	for _, ms := range e.o.Matchers {
 		head.Matchers = append(head.Matchers, fmt.Sprint(ms))
 	}
+	if e.o.Output != Stdout {
+		if name, ours := e.store.Owns(e.o.Output); ours {
+			return fmt.Errorf("%s lies in %s of the data directory, where nothing else may be", e.o.Output, name)
+		}
+	}
 	switch {
 	case e.o.Format == Blocks:
 		e.target, err = openBlocks(e.o.Output, head)

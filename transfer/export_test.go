@@ -19,6 +19,7 @@ import (
 	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
 
@@ -172,6 +173,14 @@ func TestExportRefuses(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+	// Nothing of the directory itself is written to, on whatever way.
+	must(t, os.Symlink(filepath.Join(dir, "wal"), filepath.Join(full, "link")))
+	for _, to := range []string{filepath.Join(dir, "LOCK"), filepath.Join(dir, "blocks", "01M8PE560V7R3XSSHVJV05ZA0Y"), filepath.Join(full, "link", "new")} {
+		o := transfer.ExportOptions{Store: options(dir), Output: to, Format: transfer.JSON}
+		if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), "of the data directory") {
+			t.Errorf("export to %s: %v", to, err)
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	out := filepath.Join(t.TempDir(), "out")
@@ -185,5 +194,28 @@ func TestExportRefuses(t *testing.T) {
 	o.To--
 	if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), "of another export") {
 		t.Errorf("another export into the same directory: %v", err)
+	}
+}
+
+// TestExportOfAnother exports a directory over the export of another, whose log
+// has come as far: no range of that is taken for its own.
+func TestExportOfAnother(t *testing.T) {
+	for _, format := range []transfer.Format{transfer.JSON, transfer.Blocks} {
+		out := filepath.Join(t.TempDir(), "out")
+		for i := range 2 {
+			o := transfer.ExportOptions{Store: options(quickDir(t)), Output: out, Format: format, From: math.MinInt64, To: math.MaxInt64}
+			s, err := store.OpenOffline(context.Background(), o.Store)
+			must(t, err)
+			b := s.Head().NewBatch()
+			put(t, s.Head(), b, newRand(t), i, 1_700_000_000_000, 0)
+			_, err = s.Head().Commit(context.Background(), b)
+			must(t, err)
+			b.Release()
+			must(t, s.Close())
+			if got := export(t, o); got.Samples != 1 || got.Kept > 0 {
+				t.Errorf("%s: %+v of directory %d", format, got, i)
+			}
+			time.Sleep(2 * time.Millisecond) // logs are told by when they were begun
+		}
 	}
 }

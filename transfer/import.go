@@ -245,8 +245,10 @@ func (m *importer) collectOne(ctx context.Context, c *collector, t text, before 
 		}
 		r, close = f, f.Close
 	}
+	piped := unblocked(ctx, r)
+	defer piped.Close()
 	samples := m.gate.read
-	counted := &countingReader{r: r, progress: m.o.Progress, n: before, count: func() int {
+	counted := &countingReader{r: piped, progress: m.o.Progress, n: before, count: func() int {
 		n := m.gate.read - samples
 		samples = m.gate.read
 		return int(n)
@@ -262,6 +264,19 @@ func (m *importer) collectOne(ctx context.Context, c *collector, t text, before 
 		err = c.openMetrics(ctx, o.r, t.name)
 	}
 	return errors.Join(err, close())
+}
+
+// unblocked returns a reader of r whose reads end with ctx: a pipe that nobody
+// writes to must not keep an import from ending. Close it.
+func unblocked(ctx context.Context, r io.Reader) *io.PipeReader {
+	out, in := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
+	go func() {
+		defer stop()
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err)
+	}()
+	return out
 }
 
 // countingReader shows how much was read.

@@ -1,10 +1,14 @@
 package transfer_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/rwsink/rwsink/transfer"
 )
@@ -39,5 +43,36 @@ func TestRoundTrip(t *testing.T) {
 		if after, err := os.ReadDir(filepath.Join(into, "blocks")); err != nil || len(after) != len(blocks) {
 			t.Errorf("%d blocks after the second import, %d after the first, %v", len(after), len(blocks), err)
 		}
+	}
+}
+
+// TestImportEndsWithItsContext ends an import whose input neither goes on nor ends.
+func TestImportEndsWithItsContext(t *testing.T) {
+	for _, format := range []transfer.Format{transfer.JSON, transfer.OpenMetrics} {
+		r, w := io.Pipe()
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() {
+			out, err := transfer.Import(ctx, transfer.ImportOptions{
+				Store: options(filepath.Join(quickDir(t), "into")), Inputs: []string{transfer.Stdin}, Stdin: r, Format: format,
+				From: math.MinInt64, To: math.MaxInt64,
+			})
+			if out.Bad > 0 {
+				err = errors.New(out.String())
+			}
+			ended <- err
+		}()
+		_, err := io.WriteString(w, "{")
+		must(t, err)
+		cancel()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", format, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Errorf("%s: it goes on", format)
+		}
+		must(t, w.Close())
 	}
 }

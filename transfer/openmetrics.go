@@ -62,6 +62,8 @@ func (c *collector) openMetrics(ctx context.Context, r *bufio.Reader, name strin
 	for {
 		line, err := lines.next()
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case errors.Is(err, io.EOF):
 			if err := m.portion(ctx); err != nil {
 				return err

@@ -113,15 +113,15 @@ func (c *collector) jsonLines(ctx context.Context, r *bufio.Reader, name string)
 	var line jsonLine
 	for {
 		text, err := lines.next()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			c.gate.refuse(place{name, lines.number + 1}, err.Error()+"; what follows is not read")
 			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 		at := place{name, lines.number}
 		if lines.long {
