@@ -23,9 +23,10 @@ import (
 //     are published later know of it.
 //  2. The head logs it as a frame, syncs, and applies it to what it holds.
 //  3. The blocks get tombstones, in memory: what is deleted is seen no more.
-//  4. The tombstones and the list of remembered deletes are saved. Where that
-//     fails it is tried again every round; until then the log has the delete and
-//     is not cut, and a start applies it again.
+//  4. The tombstones and the list of remembered deletes are saved: where the list
+//     is long, once for several deletes. What is left, or fails, is saved by the
+//     next round; until then the log has the delete and is not cut, and a start
+//     applies it again.
 //
 // A block that is being written meanwhile was begun without it: it is published
 // with tombstones of what was deleted since (see publish). A merge reads its
@@ -38,7 +39,7 @@ type deletes struct {
 	last    wal.LSN       // of the newest delete that the blocks know
 	through wal.LSN       // of the newest that they know on disk, too
 	evicted wal.LSN       // of the newest that list has no room for
-	behind  bool          // the file does not have list
+	behind  int           // how many came to list, or went, since it was saved
 	writing bool          // a block is being written
 	recent  []head.Delete // since it was begun
 }
@@ -47,6 +48,9 @@ const (
 	// maxDeletes and maxDeleteBytes bound what is remembered of deletes; the
 	// oldest are forgotten first: then healing may refill what they removed.
 	maxDeletes, maxDeleteBytes = 10_000, 4 << 20
+	// saveShare is the part of the list that is not saved at most: each delete by
+	// itself would write all that there are.
+	saveShare = 16
 	// maxMatcherBytes bounds the matchers of one selector.
 	maxMatcherBytes = 64 << 10
 )
@@ -83,6 +87,9 @@ func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*la
 	}
 	s.applyDeletes(list)
 	s.o.Metrics.Store.Deletes.Add(float64(len(list)))
+	if d.behind*saveShare < len(d.list) {
+		return err
+	}
 	if e := s.saveDeletes(); e != nil {
 		s.log.Error("a delete is in the log, but could not be saved beside the blocks; it is tried again", "frame", lsn, "err", e)
 	}
@@ -162,7 +169,7 @@ func (d *deletes) remember(del head.Delete) {
 			break
 		}
 	}
-	d.behind = true
+	d.behind++
 }
 
 func sameMatcher(a, b *labels.Matcher) bool {
@@ -194,7 +201,7 @@ func (s *Store) forgetDeletes(bound int64) {
 	defer d.mu.Unlock()
 	n := len(d.list)
 	d.list = slices.DeleteFunc(d.list, func(del head.Delete) bool { return del.MaxT < bound })
-	d.behind = d.behind || len(d.list) < n
+	d.behind += n - len(d.list)
 }
 
 // saveDeletes makes durable what is deleted of the blocks, then that it is.
@@ -211,13 +218,13 @@ func (s *Store) saveDeletes() error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("save tombstones: %w", err)
 	}
-	if d.through == d.last && !d.behind || !onDisk(s.o.FS) {
+	if d.through == d.last && d.behind == 0 || !onDisk(s.o.FS) {
 		return nil
 	}
 	if err := s.writeDeletes(d.last); err != nil {
 		return err
 	}
-	d.through, d.behind = d.last, false
+	d.through, d.behind = d.last, 0
 	return nil
 }
 

@@ -237,6 +237,39 @@ func TestDeletesAreRemembered(t *testing.T) {
 	closeStore(t, s)
 }
 
+// TestManyDeletes: what is written of deletes beside the log grows about as their
+// number does, and a restart knows also those that were not saved.
+func TestManyDeletes(t *testing.T) {
+	s, fs, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	commit(t, s, 1, 12_000, 10, 1)
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	fs.step = func(op, name string) error {
+		if op == "create" && strings.Contains(name, "deletes.json") {
+			lists++
+		}
+		return nil
+	}
+	const n = 1000
+	for i := range int64(n) {
+		deleteOf(t, s, 2*i, 2*i, "2")
+	}
+	deleteOf(t, s, 12_000, 12_500, "1")
+	if lists < 16 || lists > n/8 {
+		t.Errorf("the list was written %d times", lists)
+	}
+	for range 2 {
+		if got := s.Deleted(labels.FromStrings("i", "2")); len(got) != n || samplesOf(t, s, 1) != 4 {
+			t.Errorf("%d ranges are deleted, %d samples left", len(got), samplesOf(t, s, 1))
+		}
+		closeStore(t, s)
+		s = start(t, o)
+	}
+	closeStore(t, s)
+}
+
 // TestDamagedListOfDeletes: the log still has what the list lost; one of a newer version is refused.
 func TestDamagedListOfDeletes(t *testing.T) {
 	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
