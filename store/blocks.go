@@ -121,7 +121,7 @@ func byGeneration(a, b *block.Block) int {
 func (s *Store) lastLSN() wal.LSN {
 	last := uint64(0)
 	for _, b := range *s.blocks.Load() {
-		last = max(last, b.Info().Generation.LSN)
+		last = max(last, b.After())
 	}
 	for _, r := range s.coverage().ranges {
 		last = max(last, r.To)

@@ -257,10 +257,14 @@ func mergedInfo(group []*block.Block) block.CommitInfo {
 		if ci.Generation.Less(info.Generation) {
 			ci.Generation = info.Generation
 		}
+		ci.Deletes = max(ci.Deletes, b.After())
 		ci.Logs = append(ci.Logs, info.Logs...)
 		ci.Level = max(ci.Level, meta.Compaction.Level+1)
 		ci.Sources = append(ci.Sources, meta.Compaction.Sources...)
 		ci.Parents = append(ci.Parents, b.Name())
+	}
+	if ci.Deletes == ci.Generation.LSN {
+		ci.Deletes = 0
 	}
 	if len(group) == 1 { // cleaned
 		ci.Level--

@@ -120,7 +120,7 @@ func (s *Store) applyDeletes(list []head.Delete) {
 	for _, del := range list {
 		for _, b := range *s.blocks.Load() {
 			minT, maxT := b.Range()
-			if b.Info().Generation.LSN >= uint64(del.LSN) || minT > del.MaxT || maxT < del.MinT {
+			if b.After() >= uint64(del.LSN) || minT > del.MaxT || maxT < del.MinT {
 				continue
 			}
 			if err := b.Erase(context.Background(), del.MinT, del.MaxT, del.Matchers...); err != nil {
@@ -262,7 +262,7 @@ func (s *Store) restoreTombstones(known bool) error {
 		if why == nil {
 			continue
 		}
-		lsn := wal.LSN(b.Info().Generation.LSN)
+		lsn := wal.LSN(b.After())
 		if !known || d.evicted > lsn {
 			b.Corrupt("tombstones", why)
 			continue

@@ -341,3 +341,47 @@ func TestFillBringsBack(t *testing.T) {
 	}
 	closeStore(t, s)
 }
+
+// TestFilledOverADelete: what is filled in where something was deleted stays, also
+// merged with blocks of before the delete, when the deletes are applied anew.
+func TestFilledOverADelete(t *testing.T) {
+	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	ctx := context.Background()
+	commit(t, s, 1, 12_000, 10, 1)
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	v := s.View()
+	all, err := v.SelectAny(ctx, math.MinInt64, math.MaxInt64, nil)
+	v.Close()
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	deleteOf(t, s, 12_200, 12_500, "1")
+	run := &chunkenc.Samples{T: []int64{12_200, 12_300}, V: []float64{5, 6}}
+	read := func(_, _ int64, emit func(*chunkenc.Samples) error) error { return emit(run) }
+	if _, err := s.Fill(ctx, 12_000, 12_999, func(add func(labels.Labels, []ooo.Layer) error) error {
+		return add(all[0].Labels, []ooo.Layer{{Lo: 12_200, Hi: 12_300, Read: read}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(ctx); err != nil { // which merges
+		t.Fatal(err)
+	}
+	dirs := s.BlockDirs()
+	if len(dirs) != 1 {
+		t.Fatal(dirs)
+	}
+	for _, damage := range []func(){
+		func() { flipOnDisk(t, filepath.Join(dirs[0], "tombstones"), 7) },
+		func() { flipOnDisk(t, filepath.Join(o.Path, "blocks", "deletes.json"), 7) },
+	} {
+		closeStore(t, s)
+		damage()
+		s = start(t, o)
+		if n := samplesOf(t, s, 1); n != 8 {
+			t.Errorf("%d samples, want 8", n)
+		}
+	}
+	closeStore(t, s)
+}

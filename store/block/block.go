@@ -92,6 +92,11 @@ func (b *Block) Rank() uint64 {
 	return b.info.Generation.LSN
 }
 
+// After returns the newest frame of a delete that the block's samples may have
+// come after, which then means none of them: what is filled in may come after a
+// delete, and be merged with what was written before it.
+func (b *Block) After() uint64 { return max(b.info.Generation.LSN, b.info.Deletes) }
+
 // Meta returns meta.json.
 func (b *Block) Meta() tsdb.BlockMeta { return b.meta }
 

@@ -121,6 +121,9 @@ func (d *dumper) info(b []byte) error {
 	}
 	d.print("rwsink.json, version %d", info.Version)
 	d.print("generation class %d, LSN %d", info.Generation.Class, info.Generation.LSN)
+	if info.Deletes > 0 {
+		d.print("no delete up to frame %d means it", info.Deletes)
+	}
 	for _, r := range info.Logs {
 		d.print("holds the log from %s to %s, frames %d to %d", when(r.MinT), when(r.MaxT), r.From+1, r.To)
 	}

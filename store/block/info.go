@@ -64,6 +64,7 @@ type Info struct {
 	Magic      string     `json:"magic"`
 	Version    int        `json:"version"`
 	Generation Generation `json:"generation"`
+	Deletes    uint64     `json:"deletes,omitempty"` // no delete up to this frame means the block, where that is above the generation's LSN
 	Logs       []LogRange `json:"logs"`
 	Encodings  []string   `json:"encodings"`
 	Files      []FileInfo `json:"files"`

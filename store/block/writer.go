@@ -166,6 +166,7 @@ func (w *Writer) Samples() uint64 { return w.stats.NumSamples }
 // CommitInfo is what a block's writer knows of it beside its series.
 type CommitInfo struct {
 	Generation Generation
+	Deletes    uint64 // see Info
 	Logs       []LogRange
 	Level      int         // 1 for a flush, one more for each merge
 	Sources    []ulid.ULID // the flushed blocks that a merge goes back to
@@ -289,7 +290,7 @@ func (w *Writer) writeMeta(ci CommitInfo) error {
 }
 
 func (w *Writer) writeInfo(ci CommitInfo) error {
-	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Logs: ci.Logs, Parents: ci.Parents, MetaCRC: w.metaCRC}
+	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Deletes: ci.Deletes, Logs: ci.Logs, Parents: ci.Parents, MetaCRC: w.metaCRC}
 	for e := range w.encodings {
 		info.Encodings = append(info.Encodings, e.String())
 	}
