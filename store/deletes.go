@@ -66,9 +66,14 @@ func (e *BadDeleteError) Error() string { return "delete: " + e.Reason }
 // The error is a *BadDeleteError, or as of head.Delete.
 func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*labels.Matcher) error {
 	list := make([]head.Delete, len(selectors))
+	total := 0
 	for i, ms := range selectors {
-		if err := checkMatchers(ms); err != nil {
+		size, err := checkMatchers(ms)
+		if err != nil {
 			return err
+		}
+		if total += size; total > maxDeleteBytes {
+			return &BadDeleteError{fmt.Sprintf("selectors of more than %d bytes at once", maxDeleteBytes)}
 		}
 		list[i] = head.Delete{MinT: minT, MaxT: maxT, Matchers: ms}
 	}
@@ -96,21 +101,21 @@ func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*la
 	return err
 }
 
-func checkMatchers(ms []*labels.Matcher) error {
-	size := 0
+// checkMatchers returns how many bytes the matchers of a selector take.
+func checkMatchers(ms []*labels.Matcher) (size int, err error) {
 	for _, m := range ms {
 		size += len(m.Name) + len(m.Value)
 		if !utf8.ValidString(m.Name) || !utf8.ValidString(m.Value) {
-			return &BadDeleteError{fmt.Sprintf("matcher %q is not valid UTF-8", m.String())}
+			return 0, &BadDeleteError{fmt.Sprintf("matcher %q is not valid UTF-8", m.String())}
 		}
 	}
 	switch {
 	case len(ms) == 0:
-		return &BadDeleteError{"a selector without a matcher"}
+		return 0, &BadDeleteError{"a selector without a matcher"}
 	case size > maxMatcherBytes:
-		return &BadDeleteError{fmt.Sprintf("a selector of %d bytes, at most %d", size, maxMatcherBytes)}
+		return 0, &BadDeleteError{fmt.Sprintf("a selector of %d bytes, at most %d", size, maxMatcherBytes)}
 	}
-	return nil
+	return size, nil
 }
 
 // applyDeletes gives the blocks tombstones, in memory, and remembers the deletes.
@@ -194,11 +199,17 @@ func erasedBy(list []head.Delete, ls labels.Labels) (out tombstones.Intervals) {
 	return out
 }
 
-// forgetDeletes lets go of those of a time that retention does not reach back to.
+// forgetDeletes lets go of those of a time that neither retention nor a block
+// reaches back to: a block that goes beyond the bound is whole until it goes, and
+// where its tombstones are lost they are made of this list.
 func (s *Store) forgetDeletes(bound int64) {
 	d := &s.deletes
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, b := range *s.blocks.Load() {
+		minT, _ := b.Range()
+		bound = min(bound, minT)
+	}
 	n := len(d.list)
 	d.list = slices.DeleteFunc(d.list, func(del head.Delete) bool { return del.MaxT < bound })
 	d.behind += n - len(d.list)

@@ -270,6 +270,24 @@ func TestManyDeletes(t *testing.T) {
 	closeStore(t, s)
 }
 
+// TestDeletesOutliveTheirBlocks: what retention has passed is remembered while a
+// block that began before still needs it.
+func TestDeletesOutliveTheirBlocks(t *testing.T) {
+	s, _, _ := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	defer closeStore(t, s)
+	commit(t, s, 1, 12_000, 10, 1)
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	deleteOf(t, s, 10_000, 11_000, "1")
+	deleteOf(t, s, 12_000, 12_100, "1")
+	s.ForgetDeletes(12_500)
+	want := tombstones.Intervals{{Mint: 12_000, Maxt: 12_100}}
+	if got := s.Deleted(labels.FromStrings("__name__", "m", "i", "1")); !slices.Equal(got, want) {
+		t.Errorf("remembered %v, want %v", got, want)
+	}
+}
+
 // TestDamagedListOfDeletes: the log still has what the list lost; one of a newer version is refused.
 func TestDamagedListOfDeletes(t *testing.T) {
 	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
@@ -418,6 +436,14 @@ func TestDeleteRefuses(t *testing.T) {
 		if err := s.Delete(context.Background(), 0, 1, ms); !errors.As(err, &bad) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	var bad *store.BadDeleteError
+	many := make([][]*labels.Matcher, 100)
+	for i := range many {
+		many[i] = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "i", strings.Repeat("x", 1<<16-100))}
+	}
+	if err := s.Delete(context.Background(), 0, 1, many...); !errors.As(err, &bad) || !strings.Contains(err.Error(), "4194304 bytes") {
+		t.Errorf("too many at once: %v", err)
 	}
 }
 
