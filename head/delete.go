@@ -144,6 +144,7 @@ func (c *committer) erase(d *Delete) {
 // matching returns the series that all matchers match.
 func (c *committer) matching(ms []*labels.Matcher) []*Series {
 	ctx, id := context.Background(), c.head.identity
+	id.postings.EnsureOrder(0) // for one of a replay
 	p, err := tsdb.PostingsForMatchers(ctx, postingsReader{postings: id.postings}, ms...)
 	if err != nil {
 		panic("BUG: postings in memory cannot be read: " + err.Error())

@@ -65,7 +65,7 @@ func newIdentity(o Options) *identity {
 		hashMask: math.MaxUint64,
 		limits:   o.Limits,
 		relabel:  o.Relabel,
-		postings: index.NewMemPostings(),
+		postings: index.NewUnorderedMemPostings(), // until the log is replayed
 		byKey:    newKeyTable(),
 		pages:    map[uint64]*[pageSize]*Series{},
 		also:     map[*Series][]uint64{},

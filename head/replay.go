@@ -36,6 +36,9 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (f
 		return fmt.Errorf("replay of the log: %w", err)
 	}
 	r.erasedBefore(math.MaxUint64)
+	// The log has new series in the order in which requests came through, each
+	// of which would move much of every long list that it is put into.
+	h.identity.postings.EnsureOrder(0)
 	h.deletes = r.found
 	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info
@@ -64,7 +67,8 @@ type replayer struct {
 	covered           func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
 	skipped           int
 	batch             record.Batch
-	held              []bool // of the frame: which samples a block holds
+	series            []*Series // of the frame's samples, floats first; nil where nobody named it
+	held              []bool    // likewise: which a block holds
 	remembered, found []Delete
 	samples           int
 	unnamed           int
@@ -90,25 +94,15 @@ func (r *replayer) frame(f wal.Frame) error {
 	for _, s := range b.Series {
 		id.restore(s.Ref, s.Labels)
 	}
+	r.find()
 	r.head.mu.Lock()
-	id.mu.RLock() // once a frame: once a sample would be most of the work
 	r.sift(f.LSN)
-	for i, ref := range b.Floats.Ref {
-		if r.held[i] {
-			continue
-		}
-		x := sample{t: b.Floats.T[i], v: b.Floats.V[i]}
-		if len(b.Floats.ST) > 0 {
-			x.st = b.Floats.ST[i]
-		}
-		r.apply(ref, f.LSN, &x)
-	}
+	r.floats(f.LSN)
 	for i := range b.Histograms {
-		if s := &b.Histograms[i]; !r.held[len(b.Floats.Ref)+i] {
-			r.apply(s.Ref, f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
+		if s, k := &b.Histograms[i], len(b.Floats.Ref)+i; !r.held[k] {
+			r.apply(r.series[k], f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
 		}
 	}
-	id.mu.RUnlock()
 	r.head.mu.Unlock()
 	for i := range b.Exemplars {
 		r.exemplar(&b.Exemplars[i])
@@ -142,9 +136,48 @@ func (r *replayer) sift(lsn wal.LSN) {
 	}
 }
 
-// apply places one sample; the identity table is held.
-func (r *replayer) apply(ref uint64, lsn wal.LSN, x *sample) {
-	s := r.head.identity.at(ref)
+// find finds the series of the frame's samples. References of a frame are mostly
+// neighbours, so that the page of the one before nearly always is that of the next.
+func (r *replayer) find() {
+	b, id := &r.batch, r.head.identity
+	r.series = r.series[:0]
+	id.mu.RLock()
+	defer id.mu.RUnlock()
+	page, number := (*[pageSize]*Series)(nil), uint64(math.MaxUint64)
+	at := func(ref uint64) *Series {
+		if n := ref / pageSize; n != number {
+			page, number = id.pages[n], n
+		}
+		if page == nil {
+			return nil
+		}
+		return page[ref%pageSize]
+	}
+	for _, ref := range b.Floats.Ref {
+		r.series = append(r.series, at(ref))
+	}
+	for i := range b.Histograms {
+		r.series = append(r.series, at(b.Histograms[i].Ref))
+	}
+}
+
+// floats places those of the frame.
+func (r *replayer) floats(lsn wal.LSN) {
+	f := &r.batch.Floats
+	for i, s := range r.series[:len(f.Ref)] {
+		if r.held[i] {
+			continue
+		}
+		x := sample{t: f.T[i], v: f.V[i]}
+		if len(f.ST) > 0 {
+			x.st = f.ST[i]
+		}
+		r.apply(s, lsn, &x)
+	}
+}
+
+// apply places one sample of s, nil where nobody named it.
+func (r *replayer) apply(s *Series, lsn wal.LSN, x *sample) {
 	if s == nil {
 		r.unnamed++
 		return

@@ -2,7 +2,12 @@ package head_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"math"
 	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
@@ -57,5 +62,55 @@ func TestReplayClosesContainersBetweenFrames(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReplayOfSeriesOutOfOrder replays a log that names series in another order
+// than that of their references, as requests side by side make it, without and
+// with a delete in the middle: matchers find after it what they did before, and
+// so did the delete.
+func TestReplayOfSeriesOutOfOrder(t *testing.T) {
+	for _, deletes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("delete %t", deletes), func(t *testing.T) { replayOutOfOrder(t, deletes) })
+	}
+}
+
+func replayOutOfOrder(t *testing.T, deletes bool) {
+	const series = 200
+	fs, m := memfs.New(1), oracle{}
+	p := mustStart(t, fs, nearOptions())
+	for i := range series {
+		p.series(i)
+	}
+	write := func(from, to int) {
+		for i := from; i < to; i++ {
+			s := float(series-1-i*37%series, nowMs+int64(i), float64(i))
+			p.stored(t, s)
+			m.add(s)
+		}
+	}
+	write(0, series/2)
+	if deletes {
+		p.delete(t, deleteOf(math.MinInt64, math.MaxInt64, "1.*"))
+		maps.DeleteFunc(m, func(i int, _ map[int64]sample) bool { return fmt.Sprint(i)[0] == '1' })
+	}
+	write(series/2, series)
+	for range 2 {
+		p.holds(t, m)
+		v := p.head.View()
+		for i := range m {
+			found, err := v.Select(context.Background(), math.MinInt64, math.MaxInt64,
+				labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m"), labels.MustNewMatcher(labels.MatchEqual, "i", fmt.Sprint(i)))
+			if err != nil || len(found) != 1 {
+				t.Fatalf("series %d: found %d, %v", i, len(found), err)
+			}
+		}
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+		p = mustStart(t, fs, nearOptions())
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
 	}
 }
