@@ -3,10 +3,14 @@ package bench
 import (
 	"bytes"
 	"context"
+	"io"
 	"math"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rwsink/rwsink/bench/drive"
 	"github.com/rwsink/rwsink/bench/load"
 )
 
@@ -115,6 +119,35 @@ func TestFloorDoesTheWork(t *testing.T) {
 			if n, err := (&scan2{}).body(body, true, nil); err == nil && n > 0 {
 				t.Errorf("scan2 finds %d samples in nonsense", n)
 			}
+		}
+	}
+}
+
+// TestLoadThatCannotBegin names what is wrong before the bodies are made, and where
+// nobody listens it still reports.
+func TestLoadThatCannotBegin(t *testing.T) {
+	spec := load.Canonical(1, 10, 2, time.Now().UnixMilli())
+	for want, o := range map[string]LoadOptions{
+		`"nowhere" is no http`: {Drive: drive.Options{URL: "nowhere"}},
+		"process 2147483646":   {Drive: drive.Options{URL: "http://127.0.0.1:1/"}, PID: 2147483646},
+	} {
+		var log bytes.Buffer
+		o.Spec = spec
+		if err := Load(context.Background(), o, io.Discard, &log); err == nil || !strings.Contains(err.Error(), want) || log.Len() > 0 {
+			t.Errorf("%s: %v\n%s", want, err, &log)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + listener.Addr().String() + "/"
+	listener.Close()
+	for _, asJSON := range []bool{true, false} {
+		var out bytes.Buffer
+		err := Load(context.Background(), LoadOptions{Spec: spec, Drive: drive.Options{URL: url}, JSON: asJSON}, &out, io.Discard)
+		if err == nil || strings.Contains(err.Error(), "NaN") || strings.Contains(out.String(), "NaN") || out.Len() == 0 {
+			t.Errorf("nobody listens, JSON %v: %v\n%s", asJSON, err, &out)
 		}
 	}
 }

@@ -247,7 +247,7 @@ func Floor(ctx context.Context, o TrialOptions, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		u, f, err := e.unit(ctx, set)
+		u, f, err := e.unit(ctx, set, o.Rounds)
 		set.Close()
 		if err != nil {
 			return err
@@ -265,7 +265,7 @@ func Floor(ctx context.Context, o TrialOptions, out io.Writer) error {
 		t.add(append([]string{name}, cells[name]...)...)
 	}
 	t.add(append([]string{"last step + HTTP sink"}, sums...)...)
-	fmt.Fprintf(out, "%s.\nFloor: %d series x %d samples, %d samples a request, medians of %d rounds (range).\n\n", machine(), o.Spec.Series, o.Spec.Samples, o.Spec.Request, unitRounds)
+	fmt.Fprintf(out, "%s.\nFloor: %d series x %d samples, %d samples a request, medians of %d rounds (range).\n\n", machine(), o.Spec.Series, o.Spec.Samples, o.Spec.Request, o.Rounds)
 	t.print(out)
 	return nil
 }

@@ -175,7 +175,7 @@ func goalCanonical(ctx context.Context, e *env) ([]goal, error) {
 			return nil, err
 		}
 		defer closeSets(sets)
-		u, _, err := e.unit(ctx, sets[0])
+		u, _, err := e.unit(ctx, sets[0], unitRounds)
 		if err != nil {
 			return nil, err
 		}

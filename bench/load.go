@@ -73,6 +73,9 @@ var quantiles = []struct {
 // Load prepares the bodies, sends them and prints a report to out; progress goes
 // to log. The error says what was not as it should be, an answer included.
 func Load(ctx context.Context, o LoadOptions, out, log io.Writer) error {
+	if err := o.check(); err != nil { // before the work of preparing
+		return err
+	}
 	fmt.Fprintf(log, "preparing %d samples of %d series\n", o.Spec.Total(), o.Spec.Series)
 	set, err := load.Prepare(ctx, o.Spec)
 	if err != nil {
@@ -91,6 +94,18 @@ func Load(ctx context.Context, o LoadOptions, out, log io.Writer) error {
 		return errors.Join(err, enc.Encode(r))
 	}
 	r.print(out)
+	return err
+}
+
+// check names what could not be sent to or looked at.
+func (o *LoadOptions) check() error {
+	if _, err := o.Drive.Endpoint(); err != nil {
+		return err
+	}
+	if o.PID == 0 {
+		return nil
+	}
+	_, err := drive.ReadUsage(o.PID)
 	return err
 }
 
@@ -174,8 +189,11 @@ func refused(r *drive.Result) error {
 
 func newPass(res *drive.Result) Pass {
 	p := Pass{
-		Seconds: res.Wall.Seconds(), Samples: res.Samples, SamplesPerSecond: float64(res.Samples) / res.Wall.Seconds(),
+		Seconds: res.Wall.Seconds(), Samples: res.Samples,
 		Requests: res.Requests, Status: res.Status, Miscounts: res.Miscounts, Refusal: res.Refusal, LatencyMs: map[string]float64{},
+	}
+	if res.Wall > 0 { // 0 when no connection came about
+		p.SamplesPerSecond = float64(res.Samples) / res.Wall.Seconds()
 	}
 	for _, q := range quantiles {
 		p.LatencyMs[q.name] = ms(res.Latency(q.q))

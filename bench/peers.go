@@ -78,7 +78,7 @@ func Peers(ctx context.Context, o TrialOptions, out io.Writer) error {
 		}
 		defer set.Close()
 		sets[protocol] = set
-		if units[protocol], _, err = e.unit(ctx, set); err != nil {
+		if units[protocol], _, err = e.unit(ctx, set, unitRounds); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // TrialOptions are of everything that starts servers.
 type TrialOptions struct {
 	Spec   load.Spec     // the load, or the one that others are made of
-	Rounds int           // in which what is compared is interleaved; Floor has its own
+	Rounds int           // in which what is compared is interleaved
 	Binary string        // of rwsink
 	Cache  string        // directory of the other programs' binaries; for Peers
 	Rest   time.Duration // after the last answer, before memory counts
@@ -223,7 +223,7 @@ func (e *env) crash(ctx context.Context, s *server, millions float64, o *outcome
 	return err
 }
 
-// unitRounds is how often floor and sink are measured.
+// unitRounds is how often floor and sink are measured beside something else.
 const unitRounds = 3
 
 // unit is what a receiver's cost is told in: the floor and the HTTP sink.
@@ -234,20 +234,20 @@ type unit struct {
 
 func (u unit) value() float64 { return u.floor + u.sink.median() }
 
-// unit measures it for a set.
-func (e *env) unit(ctx context.Context, set *load.Set) (unit, floor, error) {
+// unit measures it for a set, so many times.
+func (e *env) unit(ctx context.Context, set *load.Set, rounds int) (unit, floor, error) {
 	unlock, err := e.lock(ctx)
 	if err != nil {
 		return unit{}, nil, err
 	}
 	defer unlock()
 	e.logf("floor, remote write %d.0", set.Protocol)
-	f, err := measureFloor(ctx, e.cpus.server, set, unitRounds)
+	f, err := measureFloor(ctx, e.cpus.server, set, rounds)
 	if err != nil {
 		return unit{}, nil, err
 	}
 	u := unit{floor: f.least()}
-	for range unitRounds {
+	for range rounds {
 		o, err := e.run(ctx, trial{program: sinkProgram(e.Binary), sets: []*load.Set{set}})
 		if err != nil {
 			return unit{}, nil, err

@@ -46,12 +46,9 @@ type client struct {
 
 // dialAll connects every client.
 func dialAll(ctx context.Context, set *load.Set, o Options) ([]*client, error) {
-	u, err := url.Parse(o.URL)
+	u, err := o.Endpoint()
 	if err != nil {
 		return nil, err
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s is no http or https URL", o.URL)
 	}
 	var clients []*client
 	for _, bodies := range set.Clients {

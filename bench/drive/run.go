@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,18 @@ type Options struct {
 	Duration time.Duration  // after it nothing more is sent; 0 is no bound
 	NoCounts bool           // of 2.0 are not looked at: the server counts nothing
 	Progress func(Progress) // called every second, and at the end
+}
+
+// Endpoint is the URL, taken apart; an error names one that cannot be sent to.
+func (o Options) Endpoint() (*url.URL, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%q is no http or https URL", o.URL)
+	}
+	return u, nil
 }
 
 // Progress is how far a run is.

@@ -229,18 +229,18 @@ func TestEndAt(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(*load.Spec){
-		"protocol":  func(s *load.Spec) { s.Protocol = 3 },
-		"series":    func(s *load.Spec) { s.Series = 0 },
-		"samples":   func(s *load.Spec) { s.Samples = -1 },
-		"interval":  func(s *load.Spec) { s.Interval = time.Millisecond },
-		"labels":    func(s *load.Spec) { s.Labels = math.NaN() },
-		"late is":   func(s *load.Spec) { s.Late = 1.5 },
-		"at most":   func(s *load.Spec) { s.Late = 0.5 },
-		"more than": func(s *load.Spec) { s.Late, s.LateBound, s.LateFar = 0.5, time.Hour, 0.1 },
-		"churn":     func(s *load.Spec) { s.Churn = -1 },
-		"request":   func(s *load.Spec) { s.Request = 0 },
-		"clients":   func(s *load.Spec) { s.Clients = 1000 },
-		"values":    func(s *load.Spec) { s.Values = 99 },
+		"protocol":   func(s *load.Spec) { s.Protocol = 3 },
+		"series":     func(s *load.Spec) { s.Series = 0 },
+		"samples":    func(s *load.Spec) { s.Samples = -1 },
+		"interval":   func(s *load.Spec) { s.Interval = time.Millisecond },
+		"labels":     func(s *load.Spec) { s.Labels = math.NaN() },
+		"late 150 %": func(s *load.Spec) { s.Late = 1.5 },
+		"at most":    func(s *load.Spec) { s.Late = 0.5 },
+		"more than":  func(s *load.Spec) { s.Late, s.LateBound, s.LateFar = 0.5, time.Hour, 0.1 },
+		"churn":      func(s *load.Spec) { s.Churn = -1 },
+		"request":    func(s *load.Spec) { s.Request = 0 },
+		"clients":    func(s *load.Spec) { s.Clients = 1000 },
+		"values":     func(s *load.Spec) { s.Values = 99 },
 	} {
 		spec := load.Canonical(1, 100, 10, end)
 		change(&spec)

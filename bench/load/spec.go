@@ -69,9 +69,9 @@ func (s *Spec) Validate() error {
 		if v >= 0 && v <= 1 {
 			return nil
 		}
-		return fmt.Errorf("%s is %g, want a share from 0 to 1", what, v)
+		return fmt.Errorf("%s %g %%, want 0 to 100", what, 100*v)
 	}
-	for _, err := range []error{share("late", s.Late), share("late, far", s.LateFar), share("churn", s.Churn)} {
+	for _, err := range []error{share("late", s.Late), share("late by far", s.LateFar), share("churn", s.Churn)} {
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (s *Spec) Validate() error {
 	case s.Late > 0 && s.LateBound < s.Interval:
 		return fmt.Errorf("late by at most %v, want at least the interval, %v", s.LateBound, s.Interval)
 	case s.Late > 0 && s.LateFar > 0 && s.LateBound <= Far:
-		return fmt.Errorf("a share of %g is to be late by more than %v, and the bound is %v", s.LateFar, Far, s.LateBound)
+		return fmt.Errorf("%g %% are to be late by more than %v, and the bound is %v", 100*s.LateFar, Far, s.LateBound)
 	case s.Request < 1 || s.Entry < 1:
 		return fmt.Errorf("%d samples a request and %d an entry, want at least 1", s.Request, s.Entry)
 	case s.Clients < 1 || s.Clients > s.Series:
