@@ -20,9 +20,18 @@ export CGO_ENABLED := 0
 PLAIN := $(shell $(GO) env GOFLAGS)
 export GOFLAGS := $(PLAIN) -trimpath
 
-.PHONY: all build test vet unit race bench bench-codec bench-compare bench-floor bench-ooo bench-goals bench-peers fuzz soak e2e e2e-short image up clean
+.PHONY: all help build test vet unit race bench bench-codec bench-compare bench-floor bench-ooo bench-goals bench-peers fuzz soak e2e e2e-short image up clean
 
 all: build
+
+help:
+	@printf '%-12s %s\n' build 'bin/rwsink, what make alone makes' test 'vet, unit and race: every test of the program' \
+	  vet 'gofmt and go vet' unit 'the tests as they are' race 'the tests under the race detector' \
+	  e2e 'real Prometheus servers, kill -9, the compose stack; e2e-short is the same for less long' \
+	  fuzz 'every fuzz target for FUZZTIME' soak 'longer runs of the tests that are drawn' \
+	  bench 'benchmarks of PKG; bench-compare sets those of REF beside them, bench-codec the goals of the codec' \
+	  bench-floor 'what receiving costs; bench-ooo, bench-goals and bench-peers too: docs/bench.md' \
+	  image 'the image IMAGE; up starts the compose stack with it' clean 'removes bin and .cache'
 
 build:
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/rwsink ./cmd/rwsink

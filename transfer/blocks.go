@@ -20,6 +20,7 @@ import (
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/ooo"
+	"github.com/rwsink/rwsink/store"
 )
 
 // sourceBlock is a block of Prometheus. It is open while a range needs it.
@@ -76,6 +77,9 @@ func (in *inputs) findBlocks(dir string) error {
 		}
 	}
 	if found == 0 {
+		if store.Exists(dir) == nil {
+			return fmt.Errorf("%s: a data directory of rwsink, not of Prometheus: export it first", dir)
+		}
 		return fmt.Errorf("%s: neither a block of Prometheus nor a directory of blocks", dir)
 	}
 	return nil

@@ -174,6 +174,8 @@ func TestImportRefusesInputs(t *testing.T) {
 		"no such file":                 {Inputs: []string{file + "x"}},
 		"neither a block of":           {Inputs: []string{t.TempDir()}},
 		"is a block of rwsink":         {Inputs: []string{ours[0]}},
+		"a data directory of rwsink":   {Inputs: []string{dir}},
+		"is after --to":                {Inputs: []string{file}, From: 2000, To: 1000},
 		"does not go with a file":      {Inputs: []string{file}, Format: transfer.Blocks},
 		"does not go with a directory": {Inputs: []string{t.TempDir()}, Format: transfer.JSON},
 	} {

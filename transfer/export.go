@@ -46,8 +46,14 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	if o.Range == 0 {
 		o.Range = 2 * time.Hour
 	}
-	if o.Range < time.Millisecond || o.From > o.To {
-		return out, fmt.Errorf("export: from %d to %d in ranges of %v", o.From, o.To, o.Range)
+	if o.Range < time.Millisecond {
+		return out, fmt.Errorf("export: ranges of %v, want at least 1ms", o.Range)
+	}
+	if err := inOrder(o.From, o.To); err != nil {
+		return out, fmt.Errorf("export: %w", err)
+	}
+	if o.Format == Blocks && o.Output == Stdout {
+		return out, errors.New("export: blocks go to a directory, not to standard output; JSON lines can")
 	}
 	if err := store.Exists(o.Store.Path); err != nil {
 		return out, err

@@ -160,11 +160,12 @@ func TestExportRefuses(t *testing.T) {
 	full := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(full, "x"), []byte("x"), 0o600))
 	for want, o := range map[string]transfer.ExportOptions{
-		"is not empty":      {Store: options(dir), Output: full},
-		"it has 1 bytes":    {Store: options(dir), Output: filepath.Join(full, "x"), Format: transfer.JSON},
-		"no data directory": {Store: options(full), Output: t.TempDir()},
-		"from 2 to 1":       {Store: options(dir), Output: t.TempDir(), From: 2, To: 1},
-		`format "x"`:        {Store: options(dir), Output: t.TempDir(), Format: "x"},
+		"is not empty":        {Store: options(dir), Output: full},
+		"it has 1 bytes":      {Store: options(dir), Output: filepath.Join(full, "x"), Format: transfer.JSON},
+		"no data directory":   {Store: options(full), Output: t.TempDir()},
+		"00:00:02Z, is after": {Store: options(dir), Output: t.TempDir(), From: 2000, To: 1000},
+		"go to a directory":   {Store: options(dir), Output: transfer.Stdout},
+		`format "x"`:          {Store: options(dir), Output: t.TempDir(), Format: "x"},
 	} {
 		if o.Format == "" {
 			o.Format = transfer.Blocks
@@ -191,8 +192,9 @@ func TestExportRefuses(t *testing.T) {
 	// Another export into the output of one is refused by name.
 	o.Output = t.TempDir()
 	export(t, o)
-	o.To--
-	if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), "of another export") {
+	o.To = 1_700_000_000_123
+	const another = "of another export: of --format=blocks --block-duration=2h0m0s, and not of --format=blocks --block-duration=2h0m0s --to=2023-11-14T22:13:20.123Z"
+	if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), another) {
 		t.Errorf("another export into the same directory: %v", err)
 	}
 }

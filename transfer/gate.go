@@ -80,6 +80,14 @@ func (g *gate) turnAway(at place, t int64, series func() string) {
 	}
 }
 
+// inOrder is nil when a range of Unix milliseconds, both ends included, is one.
+func inOrder(from, to int64) error {
+	if from > to {
+		return fmt.Errorf("--from, %s, is after --to, %s", clock(from), clock(to))
+	}
+	return nil
+}
+
 // clock formats a time for a message.
 func clock(t int64) string {
 	if t == math.MinInt64 || t == math.MaxInt64 {

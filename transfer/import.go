@@ -103,6 +103,9 @@ func Import(ctx context.Context, o ImportOptions) (out Imported, err error) {
 	if o.Store.Logger == nil {
 		o.Store.Logger = slog.New(slog.DiscardHandler)
 	}
+	if err := inOrder(o.From, o.To); err != nil {
+		return out, err
+	}
 	inputs, err := findInputs(o)
 	if err != nil {
 		return out, err

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
+	"time"
 
 	"github.com/rwsink/rwsink/internal/vfs"
 )
@@ -37,6 +40,22 @@ type ledgerHead struct {
 	To       int64    `json:"to"`
 	Matchers []string `json:"matchers"`
 	RangeMs  int64    `json:"rangeMs"`
+}
+
+// String names what was asked for, in the words of the flags.
+func (h ledgerHead) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "--format=%s --block-duration=%v", h.Format, time.Duration(h.RangeMs)*time.Millisecond)
+	if h.From != math.MinInt64 {
+		fmt.Fprintf(&b, " --from=%s", time.UnixMilli(h.From).UTC().Format(time.RFC3339Nano))
+	}
+	if h.To != math.MaxInt64 {
+		fmt.Fprintf(&b, " --to=%s", time.UnixMilli(h.To).UTC().Format(time.RFC3339Nano))
+	}
+	for _, m := range h.Matchers {
+		fmt.Fprintf(&b, " --match=%s", m)
+	}
+	return b.String()
 }
 
 // ledgerEntry is what is known of a range.
@@ -103,7 +122,7 @@ func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 		return fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got.Version, ledgerVersion)
 	}
 	if !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("%s: the output is of another export: got %+v, want %+v", path, got, want)
+		return fmt.Errorf("%s: the output is of another export: of %s, and not of %s", path, got, want)
 	}
 	for n := 1; dec.More(); n++ {
 		var e ledgerEntry

@@ -68,7 +68,11 @@ func (c *collector) openMetrics(ctx context.Context, r *bufio.Reader, name strin
 			if err := m.portion(ctx); err != nil {
 				return err
 			}
-			c.gate.refuse(place{name: name}, "does not end with # EOF: it may be cut")
+			what := "does not end with # EOF: it may be cut"
+			if lines.number == 0 {
+				what = "is empty; only as JSON lines, with --format=json, would that be complete"
+			}
+			c.gate.refuse(place{name: name}, what)
 			return nil
 		case err != nil:
 			if err := m.portion(ctx); err != nil {

@@ -155,6 +155,7 @@ func TestOpenMetricsRefuses(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"m 1 1700000000\n":               "cut",
+		"":                               "is empty",
 		"m 1 1700000000\n# EOF\nm 2 2\n": "behind # EOF",
 		"m 1 1700000000\n# EOF":          "",
 		"\x1f\x8bnot packed":             "gzip",

@@ -2,15 +2,30 @@ package wal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/wal/record"
 )
+
+// CanDump says whether a file is a segment by what it begins with, of which four
+// bytes are enough, or by its name, set aside or not.
+func CanDump(path string, head []byte) bool {
+	if bytes.HasPrefix(head, []byte(segmentMagic)) {
+		return true
+	}
+	number, _, _ := strings.Cut(filepath.Base(path), ".")
+	n, err := strconv.ParseUint(number, 10, 64)
+	return err == nil && segmentName(n) == number
+}
 
 // Dump prints a segment frame by frame and record by record, field by field. It
 // goes on past damage and names it in its place; the error is then a

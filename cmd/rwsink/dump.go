@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,8 @@ import (
 const maxChunkFile = 64 << 20
 
 // dump prints one of rwsink's files. Its first bytes say which kind it is: a chunk
-// begins with its encoding, the files of a block with theirs, anything else is taken
-// for a segment of the log, whose reader checks its magic.
+// begins with its encoding, the files of a block with theirs; a segment of the log
+// is known by its name, too, so that one with a damaged beginning is printed.
 func dump(w io.Writer, name string) error {
 	err := dumpFile(w, name)
 	if err != nil {
@@ -38,8 +39,11 @@ func dumpFile(w io.Writer, name string) error {
 	if block.CanDump(data) {
 		return block.Dump(w, name)
 	}
-	if len(data) == 0 || chunkenc.Encoding(data[0]) < chunkenc.EncTime || chunkenc.Encoding(data[0]) > chunkenc.EncFloatHistogram {
+	if wal.CanDump(name, data) {
 		return wal.Dump(w, name)
+	}
+	if len(data) == 0 || chunkenc.Encoding(data[0]) < chunkenc.EncTime || chunkenc.Encoding(data[0]) > chunkenc.EncFloatHistogram {
+		return errors.New("neither a segment of the log, nor a file of a block, nor a chunk")
 	}
 	rest, err := io.ReadAll(io.LimitReader(f, maxChunkFile))
 	if err != nil {

@@ -31,10 +31,10 @@ func run(args []string, stdout, stderr io.Writer) error {
 	cfg := serveFlags(serveCmd)
 
 	dumpCmd := app.Command("dump", "Print one of rwsink's files, field by field.")
-	dumpFile := dumpCmd.Arg("file", "A segment of the log, a file of a block, or a chunk.").Required().ExistingFile()
+	dumpFile := dumpCmd.Arg("file", "A segment of the log, a file of a block, or a chunk.").Required().String()
 
 	checkCmd := app.Command("check", "Verify a data directory that no process uses: every checksum, order and reference. Status 1 when there is a fault.")
-	checkDir := checkCmd.Arg("dir", "The data directory.").Required().ExistingDir()
+	checkDir := checkCmd.Arg("dir", "The data directory.").Required().String()
 
 	exportCmd := app.Command("export", "Write what a data directory that no process uses holds as blocks of Prometheus or JSON lines.")
 	exportCfg := exportFlags(exportCmd)
@@ -44,13 +44,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 	benchRuns := benchFlags(app)
 
 	probeCmd := app.Command("probe", "Ask a running rwsink whether it is ready: the health check of an image that holds nothing else.")
-	probeURL := probeCmd.Arg("url", "What to get.").Default("http://127.0.0.1:9201/-/ready").String()
+	probeURL := probeCmd.Arg("url", "What to get; without a path, /-/ready.").Default("http://127.0.0.1:9201/-/ready").String()
 
 	versionCmd := app.Command("version", "Print the version.")
 
 	cmd, err := app.Parse(args)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w, try --help", err)
 	}
 	if run, ok := benchRuns[cmd]; ok {
 		return runBench(run, stdout, stderr)

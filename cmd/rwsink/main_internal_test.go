@@ -80,10 +80,28 @@ func TestDump(t *testing.T) {
 			t.Errorf("%s: %v\n%s", file, err, got)
 		}
 	}
-	for arg, want := range map[string]string{"dump.go": "dump.go", "nothing": "nothing"} {
+	for arg, want := range map[string]string{
+		"dump.go": "dump.go: neither a segment of the log", "nothing": "nothing", "../rwsink": "directory",
+	} {
 		if _, err := output("dump", arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dump %s: %v", arg, err)
 		}
+	}
+}
+
+// TestDumpDamaged prints a segment that nothing but its name tells.
+func TestDumpDamaged(t *testing.T) {
+	data, err := os.ReadFile("../../wal/testdata/segment.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[0] = 'x'
+	name := filepath.Join(t.TempDir(), "00000001")
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := output("dump", name); err == nil || !strings.Contains(got, "damage at 0") || !strings.Contains(got, "frame at ") {
+		t.Errorf("%v\n%s", err, got)
 	}
 }
 
@@ -95,7 +113,8 @@ func TestVersion(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	status, body := http.StatusOK, "rwsink is ready.\n"
-	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, status, body) })
+	var asked string
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked = r.URL.Path; text(w, status, body) })
 	secure := httptest.NewTLSServer(handler)
 	defer secure.Close()
 	if got, err := output("probe", secure.URL); err != nil || got != body {
@@ -103,8 +122,10 @@ func TestProbe(t *testing.T) {
 	}
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	if got, err := output("probe", server.URL); err != nil || got != body {
-		t.Errorf("%q, %v", got, err)
+	for path, want := range map[string]string{"": "/-/ready", "/": "/", "/-/healthy": "/-/healthy"} {
+		if got, err := output("probe", server.URL+path); err != nil || got != body || asked != want {
+			t.Errorf("%q: asked for %q, want %q: %q, %v", path, asked, want, got, err)
+		}
 	}
 	status, body = http.StatusServiceUnavailable, "replaying\n"
 	if _, err := output("probe", server.URL); err == nil || !strings.Contains(err.Error(), "replaying") {

@@ -14,6 +14,9 @@ import (
 // probeTimeout bounds one probe, connection included.
 const probeTimeout = 5 * time.Second
 
+// readyPath is what is asked for where the URL names no path.
+const readyPath = "/-/ready"
+
 // probe gets url once: its answer is printed, and anything but 200 is an error. A
 // certificate is not checked: it is made for the name that others call rwsink by,
 // and the probe asks on this machine and tells nothing.
@@ -23,11 +26,14 @@ func probe(w io.Writer, address string) error {
 	if err != nil {
 		return errors.New("the URL to probe cannot be parsed") // the parser's own error quotes it
 	}
+	if target.Path == "" {
+		target.Path = readyPath
+	}
 	client := http.Client{Timeout: probeTimeout, Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true,
 	}}
-	resp, err := client.Get(address)
+	resp, err := client.Get(target.String())
 	if err != nil {
 		return err
 	}
