@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
+	"time"
 
 	"github.com/prometheus/prometheus/storage"
 
@@ -69,13 +69,14 @@ func (c *committer) judgeHistograms(b *Batch, w bounds) {
 
 // refuseTime notes a sample outside the bounds; value is asked only for the first of a reason.
 func (c *committer) refuseTime(b *Batch, item Item, s *Series, t, floor, ceil int64, reason string, value func() string) {
-	detail := "older than " + strconv.FormatInt(floor, 10)
+	than, bound := "older than ", floor
 	if t > ceil {
-		reason, detail = ReasonTooNew, "newer than "+strconv.FormatInt(ceil, 10)
+		reason, than, bound = ReasonTooNew, "newer than ", ceil
 	}
 	if b.result.Refused.Count(item, reason) {
 		return
 	}
+	detail := than + time.UnixMilli(bound).UTC().Format(time.RFC3339Nano)
 	b.result.Refused.Add(1, &Refusal{
 		Item: item, Reason: reason, Detail: detail, Series: seriesText(s.labels), T: t, Value: value(),
 	})

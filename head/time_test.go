@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +96,25 @@ func TestBoundsOfTime(t *testing.T) {
 			}
 			p.holds(t, want)
 		})
+	}
+}
+
+// TestRefusalNamesTheBound reads what a sender is told: the bound, as people read times.
+func TestRefusalNamesTheBound(t *testing.T) {
+	o := options()
+	o.Accept.Retention, o.Accept.Window, o.Accept.MaxFuture = time.Hour, -1, time.Minute
+	p := run(t, o)
+	for text, at := range map[string][2]int64{
+		"too old: older than ": {nowMs - hourMs - 1, nowMs - hourMs},
+		"too new: newer than ": {nowMs + minuteMs + 1, nowMs + minuteMs},
+	} {
+		res, err := p.write(float(0, at[0], 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := text + time.UnixMilli(at[1]).UTC().Format(time.RFC3339Nano) + ", series"; !strings.Contains(res.Refused.Error(), want) {
+			t.Errorf("got %q, want %q", res.Refused.Error(), want)
+		}
 	}
 }
 
