@@ -46,7 +46,11 @@ func Prepare(ctx context.Context, spec Spec) (*Set, error) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	if ctx.Err() != nil {
+		err = ctx.Err() // once, and not of every client
+	}
+	if err != nil {
 		set.Close()
 		return nil, fmt.Errorf("load: %w", err)
 	}

@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -255,5 +256,15 @@ func TestValidate(t *testing.T) {
 		if v, err := load.ParseValues(name); err != nil || int(v) != i || v.String() != name {
 			t.Error(name, v, err)
 		}
+	}
+}
+
+// TestPrepareEnds reports an end that all clients see once.
+func TestPrepareEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := load.Prepare(ctx, load.Canonical(1, 100, 10, end))
+	if !errors.Is(err, context.Canceled) || err.Error() != "load: context canceled" {
+		t.Errorf("got %v", err)
 	}
 }
