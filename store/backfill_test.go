@@ -157,7 +157,7 @@ func (f backfill) run(b *testing.B) (out backfilled) {
 	close(stop)
 	<-stopped
 	for _, dir := range s.BlockDirs() {
-		open, err := block.Open(dir)
+		open, err := block.Open(dir, block.NewPages(1<<20))
 		if err != nil {
 			b.Fatal(err)
 		}

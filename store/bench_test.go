@@ -195,7 +195,7 @@ func report(b *testing.B, s *store.Store, samples int) {
 	var values, inline, shared, chunks, index int64
 	var entries, columns int
 	for _, dir := range s.BlockDirs() {
-		open, err := block.Open(dir)
+		open, err := block.Open(dir, block.NewPages(1<<20))
 		if err != nil {
 			b.Fatal(err)
 		}

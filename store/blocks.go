@@ -36,7 +36,7 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 			return nil, err
 		}
 	}
-	list, faults, err := openAll(dirs)
+	list, faults, err := openAll(dirs, s.pages)
 	if err == nil {
 		list, err = s.sift(list, faults)
 	}
@@ -54,10 +54,10 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 }
 
 // openAll opens blocks; faults are those of the damaged ones, by directory.
-func openAll(dirs []string) (list []*block.Block, faults map[string]error, err error) {
+func openAll(dirs []string, pages *block.Pages) (list []*block.Block, faults map[string]error, err error) {
 	faults = map[string]error{}
 	for _, d := range dirs {
-		b, err := block.Open(d)
+		b, err := block.Open(d, pages)
 		var corrupt *vfs.CorruptError
 		switch {
 		case err == nil:

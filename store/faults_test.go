@@ -413,7 +413,7 @@ func TestStrangersInTheDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer := strings.Replace(string(data), `"version": 1`, `"version": 2`, 1)
+	newer := strings.Replace(string(data), `"version": 2`, `"version": 3`, 1)
 	if err := os.WriteFile(info, []byte(newer), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ const flushedBytes = 4
 // openWritten opens a block that was just written. One that does not open is
 // removed: it would be found, beside what takes its place, by the next start.
 func (s *Store) openWritten(dir string) (*block.Block, error) {
-	b, err := block.Open(dir)
+	b, err := block.Open(dir, s.pages)
 	if err == nil && b.LostTombstones() != nil {
 		err = b.LostTombstones()
 		b.Release()

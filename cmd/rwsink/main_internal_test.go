@@ -19,7 +19,7 @@ func output(args ...string) (string, error) {
 	return out.String(), err
 }
 
-const golden = "../../store/block/testdata/golden"
+const golden = "../../store/block/testdata/golden/v2"
 
 func goldenBlock(t *testing.T) string {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/fileutil"
 	"github.com/prometheus/prometheus/tsdb/index"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
@@ -31,6 +33,7 @@ type Block struct {
 	info   Info
 	meta   tsdb.BlockMeta
 	index  *index.Reader
+	mapped io.Closer // what index reads
 	chunks *chunks.Reader
 	size   int64
 	refs   atomic.Int64 // 1 for the store, 1 for each reader
@@ -42,10 +45,10 @@ type Block struct {
 	lost    error  // why what is deleted is not known
 }
 
-// Open opens the block in dir. The error is a *vfs.CorruptError where the block is
-// damaged, a *NewerError where it is of a newer version. Damaged tombstones alone
-// are no error: see LostTombstones.
-func Open(dir string) (_ *Block, err error) {
+// Open opens the block in dir; what it unpacks of the index it keeps in pages. The
+// error is a *vfs.CorruptError where the block is damaged, a *NewerError where it
+// is of a newer version. Damaged tombstones alone are no error: see LostTombstones.
+func Open(dir string, pages *Pages) (_ *Block, err error) {
 	defer caught(debug.SetPanicOnFault(true), func(fault error) { err = damaged(dir, 0, fault) })
 	info, err := readInfo(dir)
 	if err != nil {
@@ -59,19 +62,44 @@ func Open(dir string) (_ *Block, err error) {
 	if err := b.openTombstones(); err != nil {
 		return nil, err
 	}
-	indexPath := filepath.Join(dir, indexName)
-	if b.index, err = index.NewFileReader(indexPath, index.DecodePostingsRaw); err != nil {
-		return nil, damaged(indexPath, 0, err)
+	if b.index, b.mapped, err = openIndex(filepath.Join(dir, indexName), pages); err != nil {
+		return nil, err
 	}
 	chunksPath := filepath.Join(dir, chunksName)
 	if b.chunks, err = chunks.NewDirReader(chunksPath, entryPool{}); err != nil {
-		return nil, errors.Join(damaged(chunksPath, 0, err), b.index.Close())
+		return nil, errors.Join(damaged(chunksPath, 0, err), b.mapped.Close())
 	}
 	for _, f := range info.Files {
 		b.size += f.Size
 	}
 	b.refs.Store(1)
 	return b, nil
+}
+
+// openIndex maps an index, packed or, of a block of version 1, plain.
+func openIndex(path string, pages *Pages) (_ *index.Reader, mapped io.Closer, err error) {
+	f, err := fileutil.OpenMmapFile(path)
+	if err != nil {
+		return nil, nil, damaged(path, 0, err)
+	}
+	ok := false
+	defer func() {
+		if !ok { // also when a page or the mapping is damaged, which is a panic
+			_ = f.Close()
+		}
+	}()
+	var b index.ByteSlice = byteSlice(f.Bytes())
+	if isPacked(f.Bytes()) {
+		if b, err = openPacked(path, f.Bytes(), pages); err != nil {
+			return nil, nil, err
+		}
+	}
+	r, err := index.NewReader(b, index.DecodePostingsRaw)
+	if err != nil {
+		return nil, nil, damaged(path, 0, err)
+	}
+	ok = true
+	return r, f, nil
 }
 
 // Dir returns the block's directory.
@@ -134,7 +162,7 @@ func (b *Block) Acquire() bool {
 // Release gives a reference back; the last one closes the files.
 func (b *Block) Release() {
 	if b.refs.Add(-1) == 0 {
-		_ = b.index.Close()
+		_ = b.mapped.Close()
 		_ = b.chunks.Close()
 	}
 }
@@ -178,7 +206,7 @@ func (b *Block) Select(ctx context.Context, ms ...*labels.Matcher) (out []Series
 	return out, nil
 }
 
-// caught turns a fault of mapped memory in the function that defers it into an
+// caught turns a pageFault, and a fault of mapped memory in the function that defers it, into an
 // error: the file has become shorter, or its medium does not give it back. was
 // is what debug.SetPanicOnFault returned. Any other panic goes on.
 func caught(was bool, report func(error)) {
@@ -187,11 +215,14 @@ func caught(was bool, report func(error)) {
 	if r == nil {
 		return
 	}
-	fault, ok := r.(interface{ Addr() uintptr })
-	if !ok {
+	switch fault := r.(type) {
+	case pageFault:
+		report(fault.err)
+	case interface{ Addr() uintptr }:
+		report(fmt.Errorf("the mapped file cannot be read at address %#x: it has become shorter, or its medium fails", fault.Addr()))
+	default:
 		panic(r)
 	}
-	report(fmt.Errorf("the mapped file cannot be read at address %#x: it has become shorter, or its medium fails", fault.Addr()))
 }
 
 // Corrupt keeps and returns what is wrong with a file of the block (its name in

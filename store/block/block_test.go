@@ -90,7 +90,7 @@ func samplesOf(b *block.Block) (got []string, err error) {
 
 func TestReadsWhatWasWritten(t *testing.T) {
 	dir, want := write(t, t.TempDir(), 50)
-	b, err := block.Open(dir)
+	b, err := block.Open(dir, block.NewPages(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestDamageIsNamed(t *testing.T) {
 			if err := damage(filepath.Join(dir, file)); err != nil {
 				t.Fatal(err)
 			}
-			b, err := block.Open(dir)
+			b, err := block.Open(dir, block.NewPages(1<<20))
 			if err == nil {
 				b.Release()
 				t.Errorf("%s %s: opened", file, name)
@@ -145,7 +145,7 @@ func TestDamageIsNamed(t *testing.T) {
 func TestFlippedBitsAreFound(t *testing.T) {
 	parent := t.TempDir()
 	dir, want := write(t, parent, 1)
-	whole, err := block.Open(dir)
+	whole, err := block.Open(dir, block.NewPages(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestFlippedBitsAreFound(t *testing.T) {
 			if err := os.WriteFile(path, flipped, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			b, err := block.Open(dir)
+			b, err := block.Open(dir, block.NewPages(1<<20))
 			if err != nil {
 				found++
 				continue
@@ -196,7 +196,7 @@ func TestFlippedBitsAreFound(t *testing.T) {
 func TestShorterFileOfAnOpenBlock(t *testing.T) {
 	for _, file := range []string{"index", "chunks/000001"} {
 		dir, _ := write(t, t.TempDir(), 50)
-		b, err := block.Open(dir)
+		b, err := block.Open(dir, block.NewPages(1<<20))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestShorterFileOfAnOpenBlock(t *testing.T) {
 // TestBugsStillPanic: what is no fault of a mapping goes on as a panic.
 func TestBugsStillPanic(t *testing.T) {
 	dir, _ := write(t, t.TempDir(), 1)
-	b, err := block.Open(dir)
+	b, err := block.Open(dir, block.NewPages(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}

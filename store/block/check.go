@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/fileutil"
-	"github.com/prometheus/prometheus/tsdb/index"
 
 	"github.com/rwsink/rwsink/chunkenc"
 )
@@ -25,7 +24,7 @@ import (
 //
 //  1. rwsink.json and meta.json, and that the files are those it lists, of their sizes.
 //     A file that is not is named once and not looked into.
-//  2. The index: header, table of contents, symbols, the table of postings, every
+//  2. The index: its pages, if it has some; header, table of contents, symbols, the table of postings, every
 //     series (checksum, order, its chunks ascending and disjoint), every list of
 //     postings against the series, and that nothing else is in the file.
 //  3. Every chunk that the index refers to: checksum, header, its time column,
@@ -57,7 +56,7 @@ func Check(ctx context.Context, dir string, fault func(error)) (Checked, error) 
 }
 
 func (c *checker) check(ctx context.Context) error {
-	defer caught(debug.SetPanicOnFault(true), func(fault error) { c.damage(c.dir, 0, "%w", fault) })
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { c.fault(damaged(c.dir, 0, fault)) })
 	if !c.checkInfo() {
 		return nil
 	}
@@ -274,6 +273,5 @@ type checkedSeries struct {
 // byteSlice is a file's bytes as Prometheus's index package takes them.
 type byteSlice []byte
 
-func (b byteSlice) Len() int                           { return len(b) }
-func (b byteSlice) Range(start, end int) []byte        { return b[start:end] }
-func (b byteSlice) Sub(start, end int) index.ByteSlice { return b[start:end] }
+func (b byteSlice) Len() int                    { return len(b) }
+func (b byteSlice) Range(start, end int) []byte { return b[start:end] }

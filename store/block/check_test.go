@@ -204,7 +204,7 @@ func TestCheckOfJSON(t *testing.T) {
 		file, want string
 		change     func(*block.Info, *tsdb.BlockMeta)
 	}{
-		{"rwsink.json", "use a newer rwsink", func(i *block.Info, _ *tsdb.BlockMeta) { i.Version = 2 }},
+		{"rwsink.json", "use a newer rwsink", func(i *block.Info, _ *tsdb.BlockMeta) { i.Version = 3 }},
 		{"rwsink.json", "version 0, want 1", func(i *block.Info, _ *tsdb.BlockMeta) { i.Version = 0 }},
 		{"rwsink.json", `magic "other"`, func(i *block.Info, _ *tsdb.BlockMeta) { i.Magic = "other" }},
 		{"rwsink.json", "unknown class 7", func(i *block.Info, _ *tsdb.BlockMeta) { i.Generation.Class = 7 }},
@@ -304,7 +304,11 @@ func TestCheckOfSoundChecksums(t *testing.T) {
 // the symbol behind that of its own.
 func TestCheckOfTheIndex(t *testing.T) {
 	for n, want := range []string{"comes after", "comes after", `postings of k="2"`} {
-		dir := sound(t)
+		old := goldenBlock(t, 1) // its index is plain
+		dir := filepath.Join(t.TempDir(), filepath.Base(old))
+		if err := os.CopyFS(dir, os.DirFS(old)); err != nil {
+			t.Fatal(err)
+		}
 		change(t, filepath.Join(dir, "index"), func(b []byte) []byte {
 			at := int(binary.BigEndian.Uint64(b[len(b)-44:])) // of the series
 			for i := 0; ; i++ {

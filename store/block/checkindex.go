@@ -27,7 +27,8 @@ const (
 type indexChecker struct {
 	*checker
 	path   string
-	b      byteSlice
+	b      index.ByteSlice // the plain index
+	packed *packedIndex    // what b is, or nil
 	toc    *index.TOC
 	reader *index.Reader
 	lists  []postingsList
@@ -48,6 +49,10 @@ type span struct{ from, to int64 }
 
 func (c *indexChecker) damage(offset int64, format string, args ...any) {
 	c.faulty, c.partial = true, true
+	if c.packed != nil {
+		format, args = "unpacked, at %d: "+format, append([]any{offset}, args...)
+		offset = c.packed.place(offset)
+	}
 	c.checker.damage(c.path, offset, format, args...)
 }
 
@@ -57,14 +62,14 @@ func (c *checker) checkIndex(ctx context.Context) (err error) {
 	if b == nil {
 		return nil
 	}
-	ic := &indexChecker{checker: c, path: c.path(indexName), b: b}
+	ic := &indexChecker{checker: c, path: c.path(indexName), b: byteSlice(b)}
 	// The library trusts offsets whose checksums are right.
 	defer func() {
 		if r := recover(); r != nil {
 			ic.damage(0, "cannot be read: %v", r)
 		}
 	}()
-	if !ic.open() {
+	if isPacked(b) && !ic.unpack(b) || !ic.open() {
 		return nil
 	}
 	if err := ic.checkSeries(ctx); err != nil {
@@ -90,25 +95,48 @@ func (c *indexChecker) checkStones() {
 	}
 }
 
-// open reads what stands around the series and postings; false when that is damaged.
-func (c *indexChecker) open() bool {
-	if len(c.b) < index.HeaderLen+indexTOCLen {
-		c.damage(0, "%d bytes are no index", len(c.b))
+// unpackedMemory bounds the pages that a check has at hand.
+const unpackedMemory = 4 << 20
+
+// unpack checks all pages of a packed index; false when it cannot be gone through.
+func (c *indexChecker) unpack(file []byte) bool {
+	p, err := openPacked(c.path, file, NewPages(unpackedMemory))
+	if err != nil {
+		c.partial = true
+		c.fault(err)
 		return false
 	}
-	if m := binary.BigEndian.Uint32(c.b); m != index.MagicIndex {
-		c.damage(0, "magic 0x%08x, want 0x%08x", m, index.MagicIndex)
+	for i := range p.packed {
+		if _, err := p.unpack(int64(i)); err != nil {
+			c.faulty, c.partial = true, true
+			c.fault(err)
+		}
 	}
-	if v := int(c.b[4]); v != indexVersion {
+	c.b, c.packed = p, p
+	return !c.faulty
+}
+
+// open reads what stands around the series and postings; false when that is damaged.
+func (c *indexChecker) open() bool {
+	end := c.b.Len()
+	if end < index.HeaderLen+indexTOCLen {
+		c.damage(0, "%d bytes are no index", end)
+		return false
+	}
+	if m := binary.BigEndian.Uint32(c.b.Range(0, 4)); m != index.MagicIndex {
+		c.damage(0, "magic 0x%08x, want 0x%08x, or 0x%08x of a packed one", m, index.MagicIndex, packedMagic)
+		return false
+	}
+	if v := int(c.b.Range(4, 5)[0]); v != indexVersion {
 		c.damage(4, "version %d, want %d", v, indexVersion)
 	}
-	toc := int64(len(c.b) - indexTOCLen)
+	toc := int64(end - indexTOCLen)
 	var err error
 	if c.toc, err = index.NewTOCFromByteSlice(c.b); err != nil {
 		c.damage(toc, "table of contents: %w", err)
 		return false
 	}
-	c.spans = append(c.spans, span{0, index.HeaderLen}, span{toc, int64(len(c.b))})
+	c.spans = append(c.spans, span{0, index.HeaderLen}, span{toc, int64(end)})
 	if err := c.whole(c.toc.Symbols); err != nil {
 		c.damage(int64(c.toc.Symbols), "symbols: %w", err)
 	}
@@ -135,7 +163,7 @@ func (c *indexChecker) open() bool {
 
 // whole checks the section len <4b> | bytes | crc32c <4b> at an offset.
 func (c *indexChecker) whole(offset uint64) error {
-	if offset > uint64(len(c.b)) {
+	if offset > uint64(c.b.Len()) {
 		return errors.New("it is to begin behind the end of the file")
 	}
 	d := encoding.NewDecbufAt(c.b, int(offset), castagnoli)
@@ -171,7 +199,7 @@ func (c *indexChecker) checkSeries(ctx context.Context) error {
 			c.damage(offset, "series %s comes after %s", ls, last)
 		}
 		last = ls
-		size, k := binary.Uvarint(c.b[offset:])
+		size, k := binary.Uvarint(c.b.Range(int(offset), min(int(offset)+binary.MaxVarintLen32, c.b.Len())))
 		c.spans = append(c.spans, span{offset, offset + int64(k) + int64(size) + 4})
 		c.series = append(c.series, checkedSeries{ref, ls})
 		c.labels += ls.Len()
@@ -243,7 +271,7 @@ func (c *indexChecker) checkSpans() {
 		if s.from < end || s.from-end >= seriesAlign {
 			c.damage(end, "the next part of the file begins at %d", s.from)
 		} else {
-			for i, x := range c.b[end:s.from] {
+			for i, x := range c.b.Range(int(end), int(s.from)) {
 				if x != 0 {
 					c.damage(end+int64(i), "padding is 0x%02x, want 0", x)
 				}

@@ -5,7 +5,7 @@
 //	  rwsink.json     what rwsink must know of it (Info): magic, version,
 //	                  generation, log ranges, encodings, files and their sizes
 //	  meta.json       Prometheus's block meta
-//	  index           Prometheus's index
+//	  index           Prometheus's index, packed in pages
 //	  chunks/000001   Prometheus's chunk segments; the entries are package
 //	                  chunkenc's chunks and shared time columns
 //	  tombstones      Prometheus's tombstones; the one file that is replaced
@@ -22,6 +22,11 @@
 // Whoever reads holds a reference; when the store removes a block its files are
 // unlinked at once and its mappings closed with the last reference. A file that
 // does not hold what it should is a *vfs.CorruptError with path and place.
+//
+// Prometheus's library writes the index, and reads it through a packedIndex, which
+// unpacks a page when it is asked for. Pages hold what was unpacked for all blocks
+// of a store together, in bounded memory. The index of a block of version 1 is
+// not packed, and is read as it is.
 //
 // Check verifies a block to its last byte, offline, and Dump prints its files.
 //

@@ -33,7 +33,8 @@ var dumps = []struct {
 }{
 	{[]byte("{"), (*dumper).json},
 	{segmentHead[:4], (*dumper).segment},
-	{binary.BigEndian.AppendUint32(nil, index.MagicIndex), (*dumper).index},
+	{binary.BigEndian.AppendUint32(nil, index.MagicIndex), (*dumper).plain},
+	{binary.BigEndian.AppendUint32(nil, packedMagic), (*dumper).packed},
 	{binary.BigEndian.AppendUint32(nil, tombstones.MagicTombstone), (*dumper).tombstones},
 }
 
@@ -47,7 +48,7 @@ func CanDump(head []byte) bool {
 	return false
 }
 
-// Dump prints a file of a block: rwsink.json, meta.json, the index, a segment of
+// Dump prints a file of a block: rwsink.json, meta.json, the index, packed or plain, a segment of
 // chunks, or tombstones. It goes on past damage where it can and names it in its
 // place; the error is then the first. The file is read as a whole.
 func Dump(w io.Writer, path string) error {
@@ -175,21 +176,47 @@ func (d *dumper) segment(b []byte) error {
 	return nil
 }
 
-func (d *dumper) index(b []byte) (err error) {
+func (d *dumper) plain(b []byte) error { return d.index(byteSlice(b)) }
+
+func (d *dumper) packed(b []byte) error {
+	p, err := openPacked(d.path, b, NewPages(unpackedMemory))
+	if err != nil {
+		return err
+	}
+	d.print("packed index, version %d, %d bytes, %d pages", b[4], len(b), len(p.packed))
+	for i := range p.packed {
+		row := &p.packed[i]
+		from, to, words := p.bounds(int64(i))
+		what := "series"
+		if words {
+			what = "postings"
+		}
+		d.print("page of %s at %d: %d bytes, crc32c %08x, in the index at %d to %d", what, row.offset, row.size, row.crc, from, to)
+		if _, err := p.unpack(int64(i)); err != nil {
+			d.damage(row.offset, err)
+		}
+	}
+	if d.first != nil {
+		return nil
+	}
+	return d.index(p)
+}
+
+func (d *dumper) index(b index.ByteSlice) (err error) {
 	defer func() { // the library trusts offsets whose checksums are right
 		if r := recover(); r != nil {
 			err = damaged(d.path, 0, fmt.Errorf("cannot be read: %v", r))
 		}
 	}()
-	r, err := index.NewReader(byteSlice(b), index.DecodePostingsRaw)
+	r, err := index.NewReader(b, index.DecodePostingsRaw)
 	if err != nil {
 		return damaged(d.path, 0, err)
 	}
-	toc, err := index.NewTOCFromByteSlice(byteSlice(b))
+	toc, err := index.NewTOCFromByteSlice(b)
 	if err != nil {
 		return damaged(d.path, 0, err)
 	}
-	d.print("index, version %d, %d bytes", r.Version(), len(b))
+	d.print("index, version %d, %d bytes", r.Version(), b.Len())
 	d.print("symbols at %d, series at %d, postings at %d, their table at %d", toc.Symbols, toc.Series, toc.Postings, toc.PostingsTable)
 	name, value := index.AllPostingsKey()
 	all, err := r.Postings(context.Background(), name, value)
@@ -210,8 +237,8 @@ func (d *dumper) index(b []byte) (err error) {
 			d.print("  chunk at %d of %s, from %s to %s", at, filepath.Base(segmentName(segment)), when(m.MinTime), when(m.MaxTime))
 		}
 	}
-	return index.ReadPostingsOffsetTable(byteSlice(b), toc.PostingsTable, func(name, value []byte, offset uint64, _ int) error {
-		n, _, err := index.DecodePostingsRaw(encoding.NewDecbufAt(byteSlice(b), int(offset), castagnoli))
+	return index.ReadPostingsOffsetTable(b, toc.PostingsTable, func(name, value []byte, offset uint64, _ int) error {
+		n, _, err := index.DecodePostingsRaw(encoding.NewDecbufAt(b, int(offset), castagnoli))
 		if err != nil {
 			d.damage(int64(offset), err)
 			return nil

@@ -2,53 +2,76 @@ package block_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
+	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 )
 
 var update = flag.Bool("update", false, "write the golden block anew")
 
-const golden = "testdata/golden"
+// golden has a block of each version, v1 and so on; newest is the one that is written now.
+const (
+	golden = "testdata/golden"
+	newest = 2
+)
 
-// goldenBlock returns the directory of the golden block.
-func goldenBlock(t *testing.T) string {
+// goldenBlock returns the directory of the golden block of a version.
+func goldenBlock(t *testing.T, version int) string {
 	t.Helper()
-	if *update {
-		if err := errors.Join(os.RemoveAll(golden), os.CopyFS(golden, os.DirFS(filepath.Dir(sound(t))))); err != nil {
+	parent := goldenDir(version)
+	if *update && version == newest {
+		if err := errors.Join(os.RemoveAll(parent), os.CopyFS(parent, os.DirFS(filepath.Dir(sound(t))))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dirs, _, err := block.List(golden)
+	dirs, _, err := block.List(parent)
 	if err != nil || len(dirs) != 1 {
 		t.Fatalf("%d golden blocks, %v", len(dirs), err)
 	}
 	return dirs[0]
 }
 
+func goldenDir(version int) string { return filepath.Join(golden, fmt.Sprint("v", version)) }
+
 var goldenFiles = []string{"rwsink.json", "meta.json", "index", "chunks/000001", "tombstones"}
 
-// TestGoldenBlock holds the format to a block that was written by its first version.
+// TestGoldenBlock holds the format to blocks that each version has written.
 func TestGoldenBlock(t *testing.T) {
-	dir := goldenBlock(t)
+	read := map[int]string{}
+	for version := 1; version <= newest; version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) { read[version] = readGolden(t, version) })
+		if read[version] == "" || read[version] != read[1] {
+			t.Errorf("version %d reads\n%s, version 1\n%s", version, read[version], read[1])
+		}
+	}
+}
+
+// readGolden holds one golden block to its dumps and returns what is read of it.
+func readGolden(t *testing.T, version int) string {
+	dir := goldenBlock(t, version)
 	if c, faults := checkBlock(t, dir); len(faults) != 0 || c.Samples != 121 {
 		t.Errorf("%+v %v", c, faults)
 	}
-	b, err := block.Open(dir)
+	b, err := block.Open(dir, block.NewPages(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Release()
-	if b.Info().Version != 1 || b.Info().Generation.LSN != 9 || len(b.Info().Files) != 3 {
+	if b.Info().Version != version || b.Info().Generation.LSN != 9 || len(b.Info().Files) != 3 {
 		t.Errorf("%+v", b.Info())
 	}
 	for _, file := range goldenFiles {
@@ -56,8 +79,8 @@ func TestGoldenBlock(t *testing.T) {
 		if err := block.Dump(&got, filepath.Join(dir, file)); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		text := filepath.Join(golden, strings.ReplaceAll(file, "/", "-")+".txt")
-		if *update {
+		text := filepath.Join(goldenDir(version), strings.ReplaceAll(file, "/", "-")+".txt")
+		if *update && version == newest {
 			if err := os.WriteFile(text, got.Bytes(), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -66,6 +89,21 @@ func TestGoldenBlock(t *testing.T) {
 			t.Errorf("%s, %v:\n%s", file, err, got.Bytes())
 		}
 	}
+	all, err := b.Select(context.Background(), labels.MustNewMatcher(labels.MatchRegexp, "k", ".*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, s := range all {
+		err := b.NewReader().Read(s.Ref, math.MinInt64, math.MaxInt64, func(run *chunkenc.Samples) error {
+			fmt.Fprintln(&got, s.Labels, run.T, run.V, run.H)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got.String()
 }
 
 // TestDumpOfDamage prints what is left of damaged files and names the damage.
@@ -79,9 +117,10 @@ func TestDumpOfDamage(t *testing.T) {
 		{"chunks/000001", func(b []byte) []byte { b[8] = 0xff; return b }, "damage at 8: "},
 		{"chunks/000001", func(b []byte) []byte { b[5] = 1; return b }, "damage at 4: "},
 		{"index", func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, ""},
+		{"index", func(b []byte) []byte { b[60] ^= 1; return b }, "damage at 56: "},
 		{"rwsink.json", func(b []byte) []byte { return b[:20] }, ""},
 		{"rwsink.json", func([]byte) []byte { return []byte("{}") }, ""},
-		{"rwsink.json", func(b []byte) []byte { return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 2`), 1) }, "version 2"},
+		{"rwsink.json", func(b []byte) []byte { return bytes.Replace(b, []byte(`"version": 2`), []byte(`"version": 3`), 1) }, "version 3"},
 		{"rwsink.json", func(b []byte) []byte { return bytes.Replace(b, []byte(`"lsn": 9`), []byte(`"lsn": 8`), 1) }, "damage at 0: checksum"},
 		{"tombstones", func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, "damage at 5: crc32c"},
 		{"tombstones", func(b []byte) []byte { return b[:6] }, ""},

@@ -20,6 +20,7 @@ const (
 	infoName       = "rwsink.json"
 	metaName       = "meta.json"
 	indexName      = "index"
+	plainName      = "index.plain" // while the block is written
 	chunksName     = "chunks"
 	tombstonesName = "tombstones"
 )
@@ -29,7 +30,8 @@ const TmpSuffix = vfs.TmpSuffix
 
 const (
 	infoMagic   = "rwsink-block"
-	infoVersion = 1
+	infoVersion = 2 // its index is packed; that of version 1 is Prometheus's as it stands
+	infoOldest  = 1
 )
 
 // ClassFilled is the class of what import and healing filled in.
@@ -89,12 +91,15 @@ type FileInfo struct {
 }
 
 // damaged says what of a block's file is not as it should be; offset is 0 where
-// there is no place. What the operating system refuses for want of files,
+// there is no place. An err that is a *vfs.CorruptError says so already. What the operating system refuses for want of files,
 // memory or rights says nothing of the block and is returned as it is.
 func damaged(path string, offset int64, err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) && !slices.Contains(damageErrnos, no) {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	if known, ok := err.(*vfs.CorruptError); ok {
+		return known
 	}
 	return &vfs.CorruptError{Path: path, Offset: offset, Err: err}
 }
@@ -125,8 +130,8 @@ func decodeInfo(path string) (Info, error) {
 	if info.Version > infoVersion {
 		return info, &NewerError{path, info.Version}
 	}
-	if info.Version != infoVersion {
-		return info, damaged(path, 0, fmt.Errorf("version %d, want %d", info.Version, infoVersion))
+	if info.Version < infoOldest {
+		return info, damaged(path, 0, fmt.Errorf("version %d, want %d to %d", info.Version, infoOldest, infoVersion))
 	}
 	switch sum, err := info.checksum(); {
 	case err != nil:

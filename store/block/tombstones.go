@@ -196,9 +196,9 @@ func (w *Writer) writeTombstones(erased func(labels.Labels) tombstones.Intervals
 	return vfs.WriteWhole(w.fs, filepath.Join(w.tmp, tombstonesName), list.encode())
 }
 
-// erase fills in list under the references that the written index has given.
+// erase fills in list under the references that the written index, still plain, has given.
 func (w *Writer) erase(list stones, erased func(labels.Labels) tombstones.Intervals) (err error) {
-	r, err := index.NewFileReader(filepath.Join(w.tmp, indexName), index.DecodePostingsRaw)
+	r, err := index.NewFileReader(filepath.Join(w.tmp, plainName), index.DecodePostingsRaw)
 	if err != nil {
 		return err
 	}

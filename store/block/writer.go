@@ -181,7 +181,7 @@ func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err err
 	return w.commit(ctx, ci, true)
 }
 
-// commit is Commit; of a block that is not ours rwsink.json is left out.
+// commit is Commit; of a block that is not ours rwsink.json is left out, and the index is not packed.
 func (w *Writer) commit(ctx context.Context, ci CommitInfo, ours bool) (dir string, err error) {
 	if w.stats.NumSamples == 0 {
 		return "", w.Abort()
@@ -197,10 +197,13 @@ func (w *Writer) commit(ctx context.Context, ci CommitInfo, ours bool) (dir stri
 	if err := w.writeIndex(ctx); err != nil {
 		return "", err
 	}
-	if err := w.writeMeta(ci); err != nil {
+	if err := w.writeTombstones(ci.Erased); err != nil {
 		return "", err
 	}
-	if err := w.writeTombstones(ci.Erased); err != nil {
+	if err := w.putIndex(ours); err != nil {
+		return "", err
+	}
+	if err := w.writeMeta(ci); err != nil {
 		return "", err
 	}
 	if ours { // last: it says that the others are whole
@@ -244,8 +247,21 @@ func (w *Writer) Abort() error {
 	return RemoveDir(w.fs, w.tmp)
 }
 
+// putIndex puts the written index in its place, packed or plain.
+func (w *Writer) putIndex(packed bool) error {
+	from, to := filepath.Join(w.tmp, plainName), filepath.Join(w.tmp, indexName)
+	if !packed {
+		return w.fs.Rename(from, to)
+	}
+	if err := packIndex(from, to); err != nil {
+		return err
+	}
+	return w.fs.Remove(from)
+}
+
+// writeIndex writes Prometheus's index under its name of until it is in its place.
 func (w *Writer) writeIndex(ctx context.Context) error {
-	iw, err := index.NewWriter(ctx, filepath.Join(w.tmp, indexName))
+	iw, err := index.NewWriter(ctx, filepath.Join(w.tmp, plainName))
 	if err != nil {
 		return err
 	}
