@@ -139,7 +139,7 @@ func failAt(t *testing.T, k int, lasting bool) bool {
 // TestFullDiskWhileABlockIsWritten lets the writes to each file of a block meet
 // a device that is always full.
 func TestFullDiskWhileABlockIsWritten(t *testing.T) {
-	for _, file := range []string{"chunks", "meta.json", "rwsink.json"} {
+	for _, file := range []string{"chunks", "index", "meta.json", "rwsink.json"} {
 		s, f, o := rig(t, store.Options{})
 		commit(t, s, 0, 12_000, 10, 1)
 		want := read(t, s)

@@ -242,7 +242,7 @@ func TestReaderNeedsNoMoreThanSymbols(t *testing.T) {
 // all pages of it: an error, or bytes, and nothing else.
 func FuzzPacked(f *testing.F) {
 	_, small := bothForms(f, 5)
-	_, large := bothForms(f, 1500)
+	_, large := bothForms(f, 600)
 	f.Add(small)
 	f.Add(large)
 	f.Add([]byte{})
