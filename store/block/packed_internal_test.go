@@ -103,6 +103,37 @@ func TestPackedIsThePlainIndex(t *testing.T) {
 	}
 }
 
+// TestPagesInTurn: with less room than the index needs, a reader that goes through
+// it unpacks each page once a round, and one that is looked at all the time stays.
+func TestPagesInTurn(t *testing.T) {
+	_, file := bothForms(t, 12_000)
+	for _, room := range []int64{3, 4, 10} {
+		p, err := openPacked("index", file, NewPages(room*packedPage))
+		if err != nil {
+			t.Fatal(err)
+		}
+		often := int(p.page(p.series + 2*packedPage))
+		for round := range 4 {
+			unpacked, again := 0, 0
+			for off := int(p.series); off < int(p.postings)-64; off += 64 {
+				for _, at := range []int{off, int(p.series) + 2*packedPage} {
+					switch i := p.page(int64(at)); {
+					case p.packed[i].held.Load() != nil:
+					case int(i) == often:
+						again++
+					default:
+						unpacked++
+					}
+					p.Range(at, at+5)
+				}
+			}
+			if most := int(p.seriesPages()); unpacked > most || again > 1 || round > 0 && again > 0 {
+				t.Errorf("room for %d, round %d: %d unpacked of %d, one of them %d times again", room, round, unpacked, most, again)
+			}
+		}
+	}
+}
+
 // TestHeldPageIsFoundForFree: what is at hand costs no allocation.
 func TestHeldPageIsFoundForFree(t *testing.T) {
 	_, file := bothForms(t, 1000)
@@ -204,8 +235,8 @@ func TestPageThatUnpacksToMore(t *testing.T) {
 	}
 }
 
-// readPlain reads everything of an index through Prometheus's reader.
-func readPlain(b index.ByteSlice) error {
+// readPlain reads every so-manieth series of an index through Prometheus's reader.
+func readPlain(b index.ByteSlice, every int) error {
 	r, err := index.NewReader(b, index.DecodePostingsRaw)
 	if err != nil {
 		return err
@@ -217,7 +248,10 @@ func readPlain(b index.ByteSlice) error {
 	}
 	var builder labels.ScratchBuilder
 	var metas []chunks.Meta
-	for all.Next() {
+	for i := 0; all.Next(); i++ {
+		if i%every != 0 {
+			continue
+		}
 		if err := r.Series(storage.SeriesRef(all.At()), &builder, &metas); err != nil {
 			return err
 		}
@@ -233,7 +267,7 @@ func TestReaderNeedsNoMoreThanSymbols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := readPlain(p); err != nil {
+	if err := readPlain(p, 1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,4 +309,41 @@ func FuzzPacked(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkIndex finds 200 series all over an index of 100,000, and reads all of
+// it, plain, packed with no page at hand, and packed with all of them.
+func BenchmarkIndex(b *testing.B) {
+	plain, file := bothForms(b, 100_000)
+	b.Logf("%d bytes plain, %d packed", len(plain), len(file))
+	held := NewPages(64 << 20)
+	warm, err := openPacked("index", file, held)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, form := range []struct {
+		name string
+		open func() index.ByteSlice
+	}{
+		{"plain", func() index.ByteSlice { return byteSlice(plain) }},
+		{"cold", func() index.ByteSlice {
+			p, err := openPacked("index", file, held)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return p
+		}},
+		{"held", func() index.ByteSlice { return warm }},
+	} {
+		for _, every := range []int{500, 1} {
+			b.Run(fmt.Sprint(form.name, "/", 100_000/every), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := readPlain(form.open(), every); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
 }

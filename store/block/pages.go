@@ -62,20 +62,28 @@ func (c *Pages) keep(held *atomic.Pointer[page], data []byte) []byte {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ring = append(c.ring, q)
-	c.bytes += int64(len(data))
-	for passed := 0; c.bytes > c.most; passed++ {
+	for passed := 0; len(c.ring) > 0 && c.bytes+int64(len(data)) > c.most; passed++ {
 		c.hand %= len(c.ring)
-		q := c.ring[c.hand]
-		if q.used.Swap(false) && passed < len(c.ring) {
+		old := c.ring[c.hand]
+		if old.used.Swap(false) && passed < len(c.ring) {
 			c.hand++
 			continue
 		}
-		q.held.CompareAndSwap(q, nil)
-		c.bytes -= int64(len(q.data))
+		old.held.CompareAndSwap(old, nil)
+		c.bytes -= int64(len(old.data))
 		last := len(c.ring) - 1
 		c.ring[c.hand], c.ring[last] = c.ring[last], nil
 		c.ring = c.ring[:last]
 	}
+	if c.bytes+int64(len(data)) > c.most {
+		held.CompareAndSwap(q, nil)
+		return data
+	}
+	c.bytes += int64(len(data))
+	c.ring = append(c.ring, q)
+	last := len(c.ring) - 1
+	c.hand = min(c.hand, last)
+	c.ring[c.hand], c.ring[last] = q, c.ring[c.hand] // behind the hand: it comes here last
+	c.hand++
 	return data
 }
