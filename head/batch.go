@@ -100,7 +100,7 @@ func (b *Batch) Float(s *Series, t, st int64, v float64) {
 }
 
 // Histogram adds a native histogram: exactly one of hist and fh is set, and the
-// batch keeps it. The caller has validated it.
+// batch keeps it. CheckHistogram or CheckFloatHistogram has taken it.
 func (b *Batch) Histogram(s *Series, t, st int64, hist *histogram.Histogram, fh *histogram.FloatHistogram) {
 	b.hists = append(b.hists, histSample{s, sample{t: t, st: st, h: hist, fh: fh}})
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/prometheus/model/histogram"
+
+	"github.com/rwsink/rwsink/head"
 )
 
 // rawHistogram is a Histogram message of either version as it stands on the
@@ -218,70 +220,50 @@ func (r *rawHistogram) packedDoubles(dst []float64, b []byte, p, wt int) ([]floa
 	return dst, end
 }
 
-// build validates the histogram and returns it as an object of its own, exactly
-// one of the two: an integer histogram unless count_float is set. The rules are
-// those of Prometheus's Validate, and in addition:
-//   - schemas 9 to 52, which stand for finer buckets than Prometheus keeps, are reduced to 8;
-//   - custom buckets without bounds are refused in 1.0, where older senders leave the
-//     field out: nothing says what their counts mean. In 2.0 there is one bucket then, up
-//     to +Inf, which is what Prometheus makes of a classic histogram of that bucket alone;
-//   - a zero threshold that is NaN, negative or infinite is refused.
+// build returns the histogram as an object of its own, exactly one of the two: an
+// integer histogram unless count_float is set. The rules are those of package head,
+// and one more: custom buckets without bounds are refused in 1.0, where older
+// senders leave the field out: nothing says what their counts mean. In 2.0 there
+// is one bucket then, up to +Inf, which is what Prometheus makes of a classic
+// histogram of that bucket alone.
 func (r *rawHistogram) build() (*histogram.Histogram, *histogram.FloatHistogram, error) {
 	if err := r.check(); err != nil {
 		return nil, nil, err
 	}
 	if r.count.isFloat {
 		fh := &histogram.FloatHistogram{
-			CounterResetHint: r.resetHint(), Schema: min(int32(r.schema), histogram.ExponentialSchemaMax),
+			CounterResetHint: r.resetHint(), Schema: int32(r.schema),
 			ZeroThreshold: r.zeroThreshold, ZeroCount: r.zeroCount.f, Count: r.count.f, Sum: r.sum,
 			PositiveSpans: clone(r.positive.spans), PositiveBuckets: clone(r.positive.counts),
 			NegativeSpans: clone(r.negative.spans), NegativeBuckets: clone(r.negative.counts),
 			CustomValues: clone(r.customValues),
 		}
-		if err := fh.Validate(); err != nil {
+		if err := head.CheckFloatHistogram(fh); err != nil {
 			return nil, nil, err
 		}
-		if r.schema > int64(fh.Schema) {
-			fh.Schema = int32(r.schema)
-			if err := fh.ReduceResolution(histogram.ExponentialSchemaMax); err != nil {
-				return nil, nil, err
-			}
-		}
-		fh.PositiveSpans, fh.NegativeSpans = joinSpans(fh.PositiveSpans), joinSpans(fh.NegativeSpans)
 		return nil, fh, nil
 	}
 	h := &histogram.Histogram{
-		CounterResetHint: r.resetHint(), Schema: min(int32(r.schema), histogram.ExponentialSchemaMax),
+		CounterResetHint: r.resetHint(), Schema: int32(r.schema),
 		ZeroThreshold: r.zeroThreshold, ZeroCount: r.zeroCount.i, Count: r.count.i, Sum: r.sum,
 		PositiveSpans: clone(r.positive.spans), PositiveBuckets: clone(r.positive.deltas),
 		NegativeSpans: clone(r.negative.spans), NegativeBuckets: clone(r.negative.deltas),
 		CustomValues: clone(r.customValues),
 	}
-	if err := h.Validate(); err != nil {
+	if err := head.CheckHistogram(h); err != nil {
 		return nil, nil, err
 	}
-	if r.schema > int64(h.Schema) {
-		h.Schema = int32(r.schema)
-		if err := h.ReduceResolution(histogram.ExponentialSchemaMax); err != nil {
-			return nil, nil, err
-		}
-	}
-	h.PositiveSpans, h.NegativeSpans = joinSpans(h.PositiveSpans), joinSpans(h.NegativeSpans)
 	return h, nil, nil
 }
 
 // check judges what must be known before the numbers are narrowed to their types,
-// and what Prometheus's Validate leaves open.
+// and what only the protocol says.
 func (r *rawHistogram) check() error {
 	switch {
 	case r.bad != "":
 		return errors.New(r.bad)
-	case r.schema != int64(histogram.CustomBucketsSchema) &&
-		(r.schema < int64(histogram.ExponentialSchemaMin) || r.schema > int64(histogram.ExponentialSchemaMaxReserved)):
-		return fmt.Errorf("schema %d, want %d to %d, or %d for custom buckets", r.schema,
-			histogram.ExponentialSchemaMin, histogram.ExponentialSchemaMaxReserved, histogram.CustomBucketsSchema)
-	case math.IsNaN(r.zeroThreshold) || math.IsInf(r.zeroThreshold, 0) || r.zeroThreshold < 0:
-		return fmt.Errorf("zero threshold %v, want a finite number that is not negative", r.zeroThreshold)
+	case r.schema != int64(int32(r.schema)):
+		return fmt.Errorf("schema %d, beyond 32 bits", r.schema)
 	case r.schema == int64(histogram.CustomBucketsSchema) && len(r.customValues) == 0 && !r.v2:
 		return errors.New("custom buckets without bounds (custom_values)")
 	}
@@ -303,33 +285,6 @@ func (r *rawHistogram) value() string {
 		count = strconv.FormatFloat(r.count.f, 'g', -1, 64)
 	}
 	return fmt.Sprintf("histogram{count:%s sum:%v schema:%d}", count, r.sum, r.schema)
-}
-
-// joinSpans folds spans of length zero into the offset of the next, in place, so
-// that every span left has buckets; one whose offset would not fit is left alone.
-func joinSpans(spans []histogram.Span) []histogram.Span {
-	out, offset := spans[:0], int64(0)
-	for i, s := range spans {
-		sum := offset + int64(s.Offset)
-		if s.Length == 0 && i < len(spans)-1 && fitsWith(sum, spans[i+1].Offset) {
-			offset = sum
-			continue
-		}
-		offset = 0
-		if s.Length == 0 && i == len(spans)-1 {
-			break
-		}
-		out = append(out, histogram.Span{Offset: int32(sum), Length: s.Length})
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return out
-}
-
-func fitsWith(sum int64, offset int32) bool {
-	sum += int64(offset)
-	return sum == int64(int32(sum))
 }
 
 // clone returns a copy without spare capacity, nil for nothing.

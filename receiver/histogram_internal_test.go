@@ -2,7 +2,6 @@ package receiver
 
 import (
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -138,6 +137,17 @@ func TestCustomBucketsWithoutBounds(t *testing.T) {
 	}
 }
 
+// TestStaleIsEmpty: of a stale marker only the sum and the hint count.
+func TestStaleIsEmpty(t *testing.T) {
+	h, _, err := buildHistogram(t, mustMarshal(&prompb.Histogram{
+		Sum: staleNaN, Schema: 3, Count: countInt(2), PositiveSpans: spans(0, 1), PositiveDeltas: []int64{2}, ResetHint: prompb.Histogram_GAUGE,
+	}))
+	want := &histogram.Histogram{Sum: staleNaN, CounterResetHint: histogram.GaugeType}
+	if err != nil || math.Float64bits(h.Sum) != math.Float64bits(want.Sum) || !h.Equals(want) || h.CounterResetHint != want.CounterResetHint {
+		t.Errorf("%v, %v", h, err)
+	}
+}
+
 func wantHistogram(t *testing.T, h *prompb.Histogram, bad string) {
 	t.Helper()
 	ih, fh, err := buildHistogram(t, mustMarshal(h))
@@ -256,41 +266,4 @@ func TestReducedResolution(t *testing.T) {
 			t.Fatalf("schema %d, %v:\ngot  %v\nwant %v", schema, h, have, want)
 		}
 	}
-}
-
-// TestJoinedSpansSaySame checks that spans of length 0 leave without moving a bucket.
-func TestJoinedSpansSaySame(t *testing.T) {
-	indexes := func(spans []histogram.Span) (out []int64) {
-		idx := int64(0)
-		for _, s := range spans {
-			idx += int64(s.Offset)
-			for range s.Length {
-				out = append(out, idx)
-				idx++
-			}
-		}
-		return out
-	}
-	check := func(spans []histogram.Span) {
-		t.Helper()
-		want := indexes(spans)
-		got := joinSpans(append([]histogram.Span(nil), spans...))
-		if !reflect.DeepEqual(indexes(got), want) {
-			t.Fatalf("%v became %v", spans, got)
-		}
-		for i, s := range got {
-			if s.Length == 0 && (i == len(got)-1 || s.Offset < math.MaxInt32/2) {
-				t.Fatalf("%v became %v, with a span of no length", spans, got)
-			}
-		}
-	}
-	r := rand.New(rand.NewPCG(42, 0))
-	for range few(2000) {
-		var spans []histogram.Span
-		for range r.IntN(8) {
-			spans = append(spans, histogram.Span{Offset: int32(r.IntN(5)), Length: uint32(r.IntN(3))})
-		}
-		check(spans)
-	}
-	check([]histogram.Span{{Offset: math.MinInt32 + 1, Length: 1}, {Offset: math.MaxInt32, Length: 0}, {Offset: math.MaxInt32 - 1, Length: 1}})
 }

@@ -295,13 +295,13 @@ func appendFrom(s *chunkenc.Samples, it promenc.Iterator, kind promenc.ValueType
 	switch kind {
 	case promenc.ValHistogram:
 		_, h := it.AtHistogram(nil)
-		if err := checkHistogram(h, nil); err != nil {
+		if err := head.CheckHistogram(h); err != nil {
 			return err
 		}
 		s.H = append(s.H, h)
 	case promenc.ValFloatHistogram:
 		_, fh := it.AtFloatHistogram(nil)
-		if err := checkHistogram(nil, fh); err != nil {
+		if err := head.CheckFloatHistogram(fh); err != nil {
 			return err
 		}
 		s.FH = append(s.FH, fh)

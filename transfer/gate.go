@@ -1,13 +1,9 @@
 package transfer
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rwsink/rwsink/head"
 )
@@ -94,50 +90,4 @@ func clock(t int64) string {
 		return "any"
 	}
 	return time.UnixMilli(t).UTC().Format(time.RFC3339)
-}
-
-// checkHistogram says why a histogram, one of the two, cannot be stored, and
-// puts spans that adjoin in order. Of a stale marker only the sum counts.
-func checkHistogram(h *histogram.Histogram, fh *histogram.FloatHistogram) error {
-	if h != nil {
-		if value.IsStaleNaN(h.Sum) {
-			*h = histogram.Histogram{Sum: h.Sum, CounterResetHint: h.CounterResetHint}
-			return nil
-		}
-		if err := errors.Join(checkZero(h.ZeroThreshold), h.Validate()); err != nil {
-			return err
-		}
-		if untidy(h.PositiveSpans) || untidy(h.NegativeSpans) {
-			*h = *h.Copy().Compact(0) // the spans may be shared
-		}
-		return nil
-	}
-	if value.IsStaleNaN(fh.Sum) {
-		*fh = histogram.FloatHistogram{Sum: fh.Sum, CounterResetHint: fh.CounterResetHint}
-		return nil
-	}
-	if err := errors.Join(checkZero(fh.ZeroThreshold), fh.Validate()); err != nil {
-		return err
-	}
-	if untidy(fh.PositiveSpans) || untidy(fh.NegativeSpans) {
-		*fh = *fh.Copy().Compact(0)
-	}
-	return nil
-}
-
-func checkZero(threshold float64) error {
-	if math.IsNaN(threshold) || math.IsInf(threshold, 0) || threshold < 0 {
-		return fmt.Errorf("zero threshold %v, want a finite number that is not negative", threshold)
-	}
-	return nil
-}
-
-// untidy says whether spans adjoin or are empty.
-func untidy(spans []histogram.Span) bool {
-	for i, s := range spans {
-		if s.Length == 0 || i > 0 && s.Offset == 0 {
-			return true
-		}
-	}
-	return false
 }

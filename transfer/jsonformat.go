@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/head"
 )
 
 // JSON lines, docs/format/jsonlines.md. A line is an object:
@@ -270,7 +271,7 @@ func (j *jsonHistogram) build() (*histogram.Histogram, *histogram.FloatHistogram
 			Count: *j.Count, ZeroCount: j.ZeroCount, CustomValues: floatsIn(j.CustomValues),
 			PositiveSpans: positive, PositiveBuckets: j.PositiveDeltas, NegativeSpans: negative, NegativeBuckets: j.NegativeDeltas,
 		}
-		return h, nil, checkHistogram(h, nil)
+		return h, nil, head.CheckHistogram(h)
 	}
 	fh := &histogram.FloatHistogram{
 		CounterResetHint: hint, Schema: j.Schema, ZeroThreshold: float64(j.ZeroThreshold), Sum: float64(j.Sum),
@@ -280,7 +281,7 @@ func (j *jsonHistogram) build() (*histogram.Histogram, *histogram.FloatHistogram
 	if j.FloatZeroCount != nil {
 		fh.ZeroCount = float64(*j.FloatZeroCount)
 	}
-	return nil, fh, checkHistogram(nil, fh)
+	return nil, fh, head.CheckFloatHistogram(fh)
 }
 
 func floatsOut(list []float64) (out []jsonFloat) {

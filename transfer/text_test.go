@@ -214,6 +214,33 @@ func TestJSONRefuses(t *testing.T) {
 	}
 }
 
+// TestHistogramsAsReceived: what a write may hold, a line may hold, too, and becomes the same.
+func TestHistogramsAsReceived(t *testing.T) {
+	const line = `{"metric":{"__name__":"m"},"histograms":[%s],"timestamps":[%d]}` + "\n"
+	var text strings.Builder
+	for i, h := range []string{
+		`{"schema":9,"sum":1,"count_int":3,"positive_spans":[[1,2]],"positive_deltas":[1,1]}`,
+		`{"schema":8,"sum":1,"count_int":3,"positive_spans":[[1,1]],"positive_deltas":[3]}`,
+		`{"schema":9,"sum":1,"count_float":3,"positive_spans":[[1,2]],"positive_counts":[1,2]}`,
+		`{"schema":8,"sum":1,"count_float":3,"positive_spans":[[0,0],[1,1]],"positive_counts":[3]}`,
+		`{"schema":52,"sum":"NaN:7ff0000000000002","count_int":3,"positive_spans":[[1,1]],"positive_deltas":[3]}`,
+		`{"schema":0,"sum":"NaN:7ff0000000000002","count_int":0}`,
+	} {
+		fmt.Fprintf(&text, line, h, 1000+i)
+	}
+	out, said, got := importText(t, transfer.JSON, text.String())
+	if len(got) != 6 || out.Refused() {
+		t.Fatalf("%s %q\n%s", out, said, strings.Join(got, "\n"))
+	}
+	for i := 0; i < len(got); i += 2 {
+		_, a, _ := strings.Cut(got[i], fmt.Sprint(1000+i))
+		_, b, _ := strings.Cut(got[i+1], fmt.Sprint(1001+i))
+		if a != b {
+			t.Errorf("%s, want as %s", got[i], got[i+1])
+		}
+	}
+}
+
 // TestBounds imports samples on both sides of what retention and the clock let in.
 func TestBounds(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
