@@ -120,6 +120,14 @@ func (c *checker) check(ctx context.Context) error {
 		c.damage(name, "layout version %q, this rwsink knows %s: use a newer rwsink", v, layoutVersion)
 		return nil
 	}
+	id := filepath.Join(c.path, idName)
+	text, err := readOnly(id)
+	if err == nil {
+		_, err = identity(id, text)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.fault(err)
+	}
 	if err := c.checkBlocks(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 const (
 	lockName       = "LOCK"
 	versionName    = "VERSION"
+	idName         = "ID"
 	walName        = "wal"
 	blocksName     = "blocks"
 	quarantineName = "quarantine"
@@ -67,6 +69,31 @@ func checkVersion(fs vfs.FS, dir string) error {
 		return fmt.Errorf("%s: layout version %q, this rwsink knows %s: use a newer rwsink", name, v, layoutVersion)
 	}
 	return nil
+}
+
+// Identity returns what tells the directory from others, wherever it is moved or
+// copied to: a random text in the file ID, which is made when it is missing.
+// Snapshots have that of their directory.
+func (s *Store) Identity() (string, error) {
+	name := filepath.Join(s.o.Path, idName)
+	text, err := readSmall(s.o.FS, name)
+	if errors.Is(err, os.ErrNotExist) {
+		text = rand.Text()
+		return text, vfs.WriteWhole(s.o.FS, name, []byte(text+"\n"))
+	}
+	if err != nil {
+		return "", err
+	}
+	return identity(name, text)
+}
+
+// identity returns what stands in the file ID.
+func identity(name, text string) (string, error) {
+	id := strings.TrimSpace(text)
+	if id == "" {
+		return "", &vfs.CorruptError{Path: name, Err: errors.New("no identity: without the file a new one is made")}
+	}
+	return id, nil
 }
 
 // maxSmallFile bounds what readSmall reads.

@@ -7,6 +7,7 @@
 //
 //	LOCK         held by the process; the operating system lets go of it
 //	VERSION      the layout of the directory, a decimal number and a newline
+//	ID           what tells the directory from others; made by the first export or snapshot
 //	wal/         the segments of the log
 //	blocks/      one directory a block, what is remembered of removed ones and of deletes
 //	snapshots/   data directories of hard links

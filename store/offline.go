@@ -47,7 +47,7 @@ func Exists(path string) error {
 // Owns says whether a path, there or not, is one that the store alone writes to,
 // or lies below one, and how that is called.
 func (s *Store) Owns(path string) (name string, ours bool) {
-	for _, name := range []string{lockName, versionName, walName, blocksName, quarantineName, snapshotsName} {
+	for _, name := range []string{lockName, versionName, idName, walName, blocksName, quarantineName, snapshotsName} {
 		own, err := os.Stat(filepath.Join(s.o.Path, name))
 		if err != nil {
 			continue

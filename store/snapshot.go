@@ -68,8 +68,14 @@ func (s *Store) link(ctx context.Context, tmp string) error {
 	if err != nil {
 		return err
 	}
-	if err := vfs.WriteWhole(fs, filepath.Join(tmp, versionName), []byte(layoutVersion+"\n")); err != nil {
+	id, err := s.Identity()
+	if err != nil {
 		return err
+	}
+	for name, text := range map[string]string{idName: id, versionName: layoutVersion} {
+		if err := vfs.WriteWhole(fs, filepath.Join(tmp, name), []byte(text+"\n")); err != nil {
+			return err
+		}
 	}
 	for _, d := range append(list, dirs...) {
 		if err := fs.SyncDir(d); err != nil {

@@ -106,6 +106,9 @@ type exporter struct {
 // open opens the output.
 func (e *exporter) open() (err error) {
 	head := ledgerHead{Format: e.o.Format, From: e.o.From, To: e.o.To, RangeMs: e.rangeMs()}
+	if head.Source, err = e.store.Identity(); err != nil {
+		return err
+	}
 	for _, ms := range e.o.Matchers {
 		head.Matchers = append(head.Matchers, fmt.Sprint(ms))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -199,11 +200,13 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// TestExportOfAnother exports a directory over the export of another, whose log
-// has come as far: no range of that is taken for its own.
+// TestExportOfAnother exports a directory over the export of another, which is
+// refused and changes nothing. Of one that has gone another way since it was
+// copied, no range is taken for its own, though its log has come as far.
 func TestExportOfAnother(t *testing.T) {
 	for _, format := range []transfer.Format{transfer.JSON, transfer.Blocks} {
 		out := filepath.Join(t.TempDir(), "out")
+		var ids [2][]byte
 		for i := range 2 {
 			o := transfer.ExportOptions{Store: options(quickDir(t)), Output: out, Format: format, From: math.MinInt64, To: math.MaxInt64}
 			s, err := store.OpenOffline(context.Background(), o.Store)
@@ -214,10 +217,56 @@ func TestExportOfAnother(t *testing.T) {
 			must(t, err)
 			b.Release()
 			must(t, s.Close())
+			if i == 1 {
+				before := files(t, filepath.Dir(out))
+				_, err := transfer.Export(context.Background(), o)
+				ids[1], _ = os.ReadFile(filepath.Join(o.Store.Path, "ID"))
+				want := fmt.Sprintf("of another data directory: of that whose ID is %s, and not %s", strings.TrimSpace(string(ids[0])), strings.TrimSpace(string(ids[1])))
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v, want %q", format, err, want)
+				}
+				if after := files(t, filepath.Dir(out)); !maps.Equal(before, after) {
+					t.Errorf("%s: the refused export has changed %v to %v", format, before, after)
+				}
+				must(t, os.WriteFile(filepath.Join(o.Store.Path, "ID"), ids[0], 0o600))
+			}
 			if got := export(t, o); got.Samples != 1 || got.Kept > 0 {
 				t.Errorf("%s: %+v of directory %d", format, got, i)
 			}
+			ids[i], err = os.ReadFile(filepath.Join(o.Store.Path, "ID"))
+			must(t, err)
 			time.Sleep(2 * time.Millisecond) // logs are told by when they were begun
 		}
 	}
+}
+
+// TestExportOfASnapshot goes on with the export of the directory it was made of.
+func TestExportOfASnapshot(t *testing.T) {
+	dir, _, want := randomDir(t, false)
+	s, err := store.OpenOffline(context.Background(), options(dir))
+	must(t, err)
+	name, err := s.Snapshot(context.Background(), false)
+	must(t, err)
+	must(t, s.Close())
+	o := transfer.ExportOptions{Store: options(dir), Output: filepath.Join(t.TempDir(), "out"), Format: transfer.Blocks, From: math.MinInt64, To: math.MaxInt64}
+	first := export(t, o)
+	o.Store = options(filepath.Join(dir, "snapshots", name))
+	if got := export(t, o); got.Kept != first.Ranges || got.Samples != uint64(len(want)) {
+		t.Errorf("%+v after %+v, want all of %d samples kept", got, first, len(want))
+	}
+}
+
+// files returns the content of all files below a directory.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		out[path] = string(data)
+		return err
+	}))
+	return out
 }

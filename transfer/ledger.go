@@ -35,6 +35,7 @@ const (
 type ledgerHead struct {
 	Magic    string   `json:"magic"`
 	Version  int      `json:"version"`
+	Source   string   `json:"source"` // store.Identity
 	Format   Format   `json:"format"`
 	From     int64    `json:"from"`
 	To       int64    `json:"to"`
@@ -120,6 +121,9 @@ func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 	}
 	if got.Version > ledgerVersion {
 		return fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got.Version, ledgerVersion)
+	}
+	if got.Source != want.Source {
+		return fmt.Errorf("%s: the output is of another data directory: of that whose ID is %s, and not %s", path, got.Source, want.Source)
 	}
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%s: the output is of another export: of %s, and not of %s", path, got, want)
