@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
-
 	"github.com/rwsink/rwsink/chunkenc"
 )
 
@@ -175,15 +173,6 @@ func TestNoAllocations(t *testing.T) {
 	check("transcode", decode(func(c *chunkenc.Chunk) error {
 		err := d.Decode(&got, c)
 		out = chunkenc.AppendXOR(out[:0], got.T, got.V)
-		return err
-	}))
-	it := chunkenc.NewIterator(&got)
-	check("iterate", decode(func(c *chunkenc.Chunk) error {
-		err := d.Decode(&got, c)
-		it.Reset(&got)
-		for it.Next() != promenc.ValNone {
-			sinkT, sinkV = it.At()
-		}
 		return err
 	}))
 }

@@ -201,6 +201,28 @@ func TestAppendXORBorders(t *testing.T) {
 	}
 }
 
+// The longest that samples can take: every varint at its longest, every second difference in
+// 64 bits, every value in a window of its own or of all bits. The stores end within the room.
+func TestAppendXORLongest(t *testing.T) {
+	for n := 1; n < 70; n++ {
+		wide, growing := &chunkenc.Samples{}, &chunkenc.Samples{}
+		at := int64(math.MinInt64)
+		for i := range n {
+			wide.T = append(wide.T, at)
+			wide.V = append(wide.V, math.Float64frombits(uint64(i&1)*(1<<63|1)))
+			window := uint64(1)<<min(32+i/2, 63) | 1<<max(31-i/2, 0) // one bit wider at either end each time
+			growing.V = append(growing.V, math.Float64frombits(uint64(i&1)*window))
+			if at < 0 {
+				at = 0 // 2^63 after the first
+			}
+			at += 1 << 40 << (i % 2 * 12)
+		}
+		growing.T = wide.T
+		checkXOR(t, wide)
+		checkXOR(t, growing)
+	}
+}
+
 // checkXOR compares AppendXOR with Prometheus's appender byte by byte. What lies behind
 // the room that it asks for stays as it was.
 func checkXOR(t *testing.T, s *chunkenc.Samples) {

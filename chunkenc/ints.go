@@ -64,6 +64,9 @@ const (
 func zigzag(x int64) uint64   { return uint64(x)<<1 ^ uint64(x>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
+// nonzero gives 1 unless x is 0, without a branch.
+func nonzero(x uint64) uint64 { return (x | -x) >> 63 }
+
 var errInts = errors.New("column of integers cut short or malformed")
 
 // intReader reads columns. It keeps scratch memory; fail is set by what does not

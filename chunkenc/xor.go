@@ -21,8 +21,9 @@ import (
 // Value, as XOR with the one before: 0 when equal | 10 <window> bits in the
 // window of the last | 11 <5: leading zeros> <6: width, 64 as 0> <width>.
 
-// xorSampleBytes bounds what one sample adds: 68 bits of time, 77 of value. xorOver is
-// how far past that the last store may reach.
+// xorSampleBytes bounds what one sample adds, 68 bits of time and 77 of value; the second may
+// have 80 bits of time, and the first, with 10 bytes of time and 8 of value, leaves it the room.
+// xorOver is how far past that the last store may reach: it begins where the bits before it end.
 const (
 	xorSampleBytes = 19
 	xorOver        = 16
@@ -184,6 +185,3 @@ func longBits(dod uint64) (word uint64, n uint) {
 	}
 	return 0, 0
 }
-
-// nonzero gives 1 unless x is 0.
-func nonzero(x uint64) uint64 { return (x | -x) >> 63 }
