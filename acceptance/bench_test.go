@@ -52,9 +52,6 @@ func TestBenchReadsBack(t *testing.T) {
 // TestBenchTables runs what starts servers itself, small: every table has all its
 // rows, and nothing is left behind.
 func TestBenchTables(t *testing.T) {
-	if raceEnabled {
-		t.Skip("a program of pinned processes tells the race detector nothing new")
-	}
 	for args, want := range map[string][]string{
 		"floor --series=2000 --samples=5":                                                      {"| s2 + scan + xxh3 + table + 16 B append ", "| HTTP sink ", "| last step + HTTP sink "},
 		"ooo --series=20 --samples=200 --rounds=1":                                             {"| rwsink, delta, 128 samples ", "| rwsink, raw, 2048 samples ", "| RedisTimeSeries, compressed ", "99 % late |"},

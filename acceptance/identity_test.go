@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/rwsink/rwsink/internal/built"
 )
 
 // However a label set is written, it is one series, and its labels come back
@@ -302,7 +304,7 @@ func TestLargeRequestsAreNotPinned(t *testing.T) {
 		a.is(t, http.StatusNoContent)
 		m.write(e)
 	}
-	if got, limit := s.resident(t), int64(requests*size/2); !raceEnabled && got > limit {
+	if got, limit := s.resident(t), int64(requests*size/2); !built.Race && got > limit {
 		t.Errorf("%d MiB are resident after %d requests of %d MiB with one new series each; want under %d",
 			got>>20, requests, size>>20, limit>>20)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/rwsink/rwsink/internal/built"
 )
 
 // program is the program under test.
@@ -45,7 +47,7 @@ func run(m *testing.M) int {
 
 func build(out string) error {
 	args := []string{"build", "-o", out}
-	if raceEnabled {
+	if built.Race {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "../cmd/rwsink")...)
@@ -63,7 +65,7 @@ func rounds(few, many int) int {
 
 // scaled returns n, or n/by under the race detector, which costs about that much more.
 func scaled(n, by int) int {
-	if raceEnabled {
+	if built.Race {
 		return max(1, n/by)
 	}
 	return n

@@ -207,9 +207,6 @@ func TestOtherSchema(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestBoundsOnRequests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("millions of fields, one after another")
-	}
 	repeat := func(n int, b []byte) []byte { return bytes.Repeat(b, n) }
 	tests := []struct {
 		name string

@@ -16,6 +16,7 @@ import (
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/built"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -101,7 +102,7 @@ func TestKnownSeriesCostNoMemory(t *testing.T) {
 				}
 				b.Release()
 			})
-			if got != 0 && !raceEnabled {
+			if got != 0 && !built.Race {
 				t.Errorf("%v allocations a request, want 0", got)
 			}
 		})
