@@ -13,6 +13,7 @@ FUZZTIME ?= 20s
 COUNT    ?= 6
 REF      ?= main
 PKG      ?= ./...
+TESTFLAGS ?= # for the tests of make test, such as -v
 
 export RWSINK_CACHE := $(CACHE)
 # Everything but the race detector builds in one way, so that what is compiled is shared.
@@ -45,7 +46,7 @@ vet:
 	$(GO) -C e2e vet ./...
 
 unit:
-	$(GO) test -timeout 20m ./...
+	$(GO) test -timeout 20m $(TESTFLAGS) ./...
 
 # The race detector is linked by a C compiler; .ci/run sees to it that there is one. Of the
 # acceptance tests it watches those in which things run at once; a program of one request at a
@@ -56,8 +57,8 @@ AT_ONCE := Race|Parallel|Concurrent|Across|SIGTERM|GoAway|Alias|Connections
 race:
 	@if command -v $${CC:-gcc} >/dev/null; \
 	then set -ex; export CGO_ENABLED=1 GOFLAGS='$(PLAIN)'; \
-	  $(GO) test -race -short -timeout 20m $$($(GO) list ./... | grep -vE '/acceptance$$|/internal/tidy$$'); \
-	  $(GO) test -race -short -timeout 20m -run '$(AT_ONCE)' ./acceptance; \
+	  $(GO) test -race -short -timeout 20m $(TESTFLAGS) $$($(GO) list ./... | grep -vE '/acceptance$$|/internal/tidy$$'); \
+	  $(GO) test -race -short -timeout 20m $(TESTFLAGS) -run '$(AT_ONCE)' ./acceptance; \
 	else echo "no C compiler: not run under the race detector"; fi
 
 bench:
