@@ -52,7 +52,7 @@ func benchBodies1(series int) (raw [][]byte) {
 	return raw
 }
 
-func benchBodies2(series int) (raw [][]byte) {
+func benchBodies2(series int, metadata bool) (raw [][]byte) {
 	for from := 0; from < series; from += benchBatch {
 		table := writev2.NewSymbolTable()
 		req := writev2.Request{}
@@ -60,6 +60,11 @@ func benchBodies2(series int) (raw [][]byte) {
 			var ts writev2.TimeSeries
 			for _, s := range benchLabels(i) {
 				ts.LabelsRefs = append(ts.LabelsRefs, table.Symbolize(s))
+			}
+			if metadata {
+				help := fmt.Sprintf("Requests that the server has answered, as seen by stage %d.", i%500/10)
+				ts.Metadata = writev2.Metadata{Type: writev2.Metadata_METRIC_TYPE_COUNTER,
+					HelpRef: table.Symbolize(help), UnitRef: table.Symbolize("seconds")}
 			}
 			ts.Samples = []writev2.Sample{{Timestamp: 1_764_500_000_000 + int64(i%1000), Value: float64(i) * 1.1}}
 			req.Timeseries = append(req.Timeseries, ts)
@@ -140,7 +145,7 @@ func scanAll2(s *scanner2, body []byte, keys bool) {
 }
 
 func BenchmarkScan(b *testing.B) {
-	one, two := benchBodies1(benchSeries), benchBodies2(benchSeries)
+	one, two := benchBodies1(benchSeries), benchBodies2(benchSeries, false)
 	for _, keys := range []bool{false, true} {
 		b.Run(fmt.Sprintf("1.0/keys=%v", keys), func(b *testing.B) {
 			var s scanner1
@@ -159,7 +164,7 @@ func BenchmarkSnappy(b *testing.B) {
 		name   string
 		decode func(dst, src []byte) ([]byte, error)
 	}{{"golang", snappy.Decode}, {"s2", s2.Decode}}
-	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries)} {
+	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries, false)} {
 		var bodies [][]byte
 		for _, body := range raw {
 			bodies = append(bodies, snappy.Encode(nil, body))
@@ -179,7 +184,7 @@ func BenchmarkSnappy(b *testing.B) {
 
 // BenchmarkDecode is the way from the compressed body to keys.
 func BenchmarkDecode(b *testing.B) {
-	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries)} {
+	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries, false)} {
 		var bodies [][]byte
 		for _, body := range raw {
 			bodies = append(bodies, snappy.Encode(nil, body))
@@ -206,17 +211,24 @@ func BenchmarkDecode(b *testing.B) {
 // BenchmarkFill is the way from the compressed body to a batch whose series are
 // all known.
 func BenchmarkFill(b *testing.B) {
-	for i, raw := range [][][]byte{benchBodies1(benchSeries), benchBodies2(benchSeries)} {
-		v := version1 + version(i)
+	for _, c := range []struct {
+		name string
+		v    version
+		raw  [][]byte
+	}{
+		{"1.0", version1, benchBodies1(benchSeries)},
+		{"2.0", version2, benchBodies2(benchSeries, false)},
+		{"2.0-metadata", version2, benchBodies2(benchSeries, true)},
+	} {
 		var bodies [][]byte
-		for _, body := range raw {
+		for _, body := range c.raw {
 			bodies = append(bodies, snappy.Encode(nil, body))
 		}
-		b.Run(v.String(), func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			h := newHead(b)
 			s := newScratch()
-			for _, body := range raw {
-				commitBody(b, &s.filler, h, body, v)
+			for _, body := range c.raw {
+				commitBody(b, &s.filler, h, body, c.v)
 			}
 			perSample(b, bodies, func(body []byte) {
 				var err error
@@ -225,7 +237,7 @@ func BenchmarkFill(b *testing.B) {
 				}
 				batch := h.NewBatch()
 				var refused head.Refusals
-				if err := fillBody(&s.filler, h, batch, &refused, s.decoded, v); err != nil {
+				if err := fillBody(&s.filler, h, batch, &refused, s.decoded, c.v); err != nil {
 					b.Fatal(err)
 				}
 				batch.Release()

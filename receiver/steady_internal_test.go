@@ -71,14 +71,6 @@ func commitBody(tb testing.TB, f *filler, h *head.Head, body []byte, v version) 
 // TestKnownSeriesCostNoMemory decodes requests whose series, metadata and
 // symbols were there before: nothing is allocated.
 func TestKnownSeriesCostNoMemory(t *testing.T) {
-	two := benchBodies2(300)[0]
-	withMeta := &writev2.Request{}
-	if err := withMeta.Unmarshal(two); err != nil {
-		t.Fatal(err)
-	}
-	for i := range withMeta.Timeseries {
-		withMeta.Timeseries[i].Metadata = writev2.Metadata{Type: 1, HelpRef: 5, UnitRef: 6}
-	}
 	tests := []struct {
 		name string
 		body []byte
@@ -86,8 +78,8 @@ func TestKnownSeriesCostNoMemory(t *testing.T) {
 	}{
 		{"1.0", benchBodies1(300)[0], version1},
 		{"1.0, metadata", mustMarshal(&prompb.WriteRequest{Metadata: []prompb.MetricMetadata{{MetricFamilyName: "m", Help: "M.", Unit: "u"}}}), version1},
-		{"2.0", two, version2},
-		{"2.0, metadata", mustMarshal(withMeta), version2},
+		{"2.0", benchBodies2(300, false)[0], version2},
+		{"2.0, metadata", benchBodies2(300, true)[0], version2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
