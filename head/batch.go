@@ -3,6 +3,7 @@ package head
 import (
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/exemplar"
@@ -28,6 +29,8 @@ type Batch struct {
 	hists     []histSample
 	exemplars []batchExemplar
 	metadata  []record.Metadata
+
+	metadataBytes int // of the texts of metadata
 
 	result Result
 	err    error
@@ -84,6 +87,7 @@ func (b *Batch) clear() {
 	clear(b.metadata)
 	b.series, b.times, b.starts, b.values = b.series[:0], b.times[:0], b.starts[:0], b.values[:0]
 	b.hists, b.exemplars, b.metadata = b.hists[:0], b.exemplars[:0], b.metadata[:0]
+	b.metadataBytes = 0
 }
 
 // Float adds a float sample; st is its start timestamp or 0.
@@ -112,22 +116,34 @@ func (b *Batch) Exemplar(s *Series, t int64, v float64, ls labels.Labels) {
 }
 
 // Metadata adds what is known of a metric family; the latest wins. The strings
-// are borrowed for the call: what is already known costs nothing, the rest is copied.
+// are borrowed for the call: what is already known costs nothing, the rest is
+// checked and copied.
 func (b *Batch) Metadata(family string, typ model.MetricType, unit, help string) {
-	if len(b.metadata) == 0 && b.head.metadata.knows(family, typ, unit, help) {
+	size := len(family) + len(unit) + len(help)
+	switch {
+	case size > maxMetadataBytes: // first, so that nothing below takes long
+		b.refuseMetadata(family, ReasonMetadataLimit, "more than 16 KiB of family, unit and help")
+		return
+	case len(b.metadata) == 0 && b.head.metadata.knows(family, typ, unit, help):
+		return
+	case !utf8.ValidString(family) || !utf8.ValidString(unit) || !utf8.ValidString(help):
+		b.refuseMetadata(family, ReasonMetadata, "a text is not valid UTF-8")
+		return
+	case b.metadataBytes+size > maxBatchMetadataBytes:
+		b.refuseMetadata(family, ReasonMetadataLimit, "more than 32 MiB of metadata in the request")
 		return
 	}
-	if len(family)+len(unit)+len(help) > maxMetadataBytes {
-		b.result.Refused.Add(1, &Refusal{
-			Item: ItemMetadata, Reason: ReasonMetadataLimit, Series: truncate(family),
-			Detail: "more than 16 KiB of family, unit and help",
-		})
-		return
-	}
+	b.metadataBytes += size
 	b.metadata = append(b.metadata, record.Metadata{
 		Family: strings.Clone(family), Type: model.MetricType(strings.Clone(string(typ))),
 		Unit: strings.Clone(unit), Help: strings.Clone(help),
 	})
+}
+
+func (b *Batch) refuseMetadata(family, reason, detail string) {
+	if !b.result.Refused.Count(ItemMetadata, reason) {
+		b.result.Refused.Add(1, &Refusal{Item: ItemMetadata, Reason: reason, Detail: detail, Series: FormatFamily(family)})
+	}
 }
 
 // items is how much is left to log.

@@ -121,6 +121,9 @@ func (h *Head) Resolve(key Key, wire []Label) (s *Series, dropped bool, err erro
 	return s, err == nil && s == nil, err
 }
 
+// Relabels says that series may have other labels than their wire forms.
+func (h *Head) Relabels() bool { return len(h.identity.relabel) > 0 }
+
 // Ready returns nil when writes are taken, or why not (one line for /-/ready).
 func (h *Head) Ready() error {
 	h.intake.RLock()

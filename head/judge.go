@@ -271,10 +271,7 @@ func (c *committer) judgeMetadata(b *Batch) {
 			return true
 		}
 		if !table.room(m.Family, pending) {
-			b.result.Refused.Add(1, &Refusal{
-				Item: ItemMetadata, Reason: ReasonMetadataLimit, Series: truncate(m.Family),
-				Detail: fmt.Sprintf("the table holds %d families", maxFamilies),
-			})
+			b.refuseMetadata(m.Family, ReasonMetadataLimit, fmt.Sprintf("the table holds %d families", maxFamilies))
 			return true
 		}
 		pending++

@@ -55,9 +55,12 @@ const (
 	// maxDroppedKeys is how many wire forms a shard of the identity table
 	// remembers as dropped by relabelling before it forgets them all.
 	maxDroppedKeys = 1 << 14
-	// maxFamilies bounds the metadata table, maxMetadataBytes one entry of it.
-	maxFamilies      = 100_000
-	maxMetadataBytes = 16 << 10
+	// maxFamilies bounds the metadata table, maxMetadataBytes one entry of it, and
+	// maxBatchMetadataBytes what one request brings: in 2.0 a help that stands in it
+	// once can be that of many families.
+	maxFamilies           = 100_000
+	maxMetadataBytes      = 16 << 10
+	maxBatchMetadataBytes = 32 << 20
 )
 
 // WithDefaults fills in what is zero.

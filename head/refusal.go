@@ -30,20 +30,21 @@ func (i Item) String() string {
 
 // Reasons of the head. A reason is a metric label; in an answer its underscores read as spaces.
 const (
-	ReasonTooOld         = "too_old"         // older than retention reaches
-	ReasonTooLate        = "too_late"        // late, and older than the out-of-order window
-	ReasonTooNew         = "too_new"         // further in the future than max-future
-	ReasonNoMetricName   = "no_metric_name"  // no label __name__, or an empty one
-	ReasonLabelName      = "label_name"      // a label name that is empty
-	ReasonLabelUTF8      = "label_utf8"      // a name or value that is not UTF-8
-	ReasonDuplicateLabel = "duplicate_label" // a label name given twice
-	ReasonLabelLimit     = "label_limit"     // more labels or label bytes than the limit
-	ReasonSeriesLimit    = "series_limit"    // a new series above the limit
-	ReasonExemplarOrder  = "exemplar_order"  // older than the newest of its series in the ring
-	ReasonExemplar       = "exemplar"        // labels too long or not valid
-	ReasonExemplarsOff   = "exemplars_off"   // the ring is off
-	ReasonMetadataLimit  = "metadata_limit"  // the metadata table is full, or an entry too long
-	ReasonRequestLimit   = "request_limit"   // more than a frame of the log holds
+	ReasonTooOld         = "too_old"          // older than retention reaches
+	ReasonTooLate        = "too_late"         // late, and older than the out-of-order window
+	ReasonTooNew         = "too_new"          // further in the future than max-future
+	ReasonNoMetricName   = "no_metric_name"   // no label __name__, or an empty one
+	ReasonLabelName      = "label_name"       // a label name that is empty
+	ReasonLabelUTF8      = "label_utf8"       // a name or value that is not UTF-8
+	ReasonDuplicateLabel = "duplicate_label"  // a label name given twice
+	ReasonLabelLimit     = "label_limit"      // more labels or label bytes than the limit
+	ReasonSeriesLimit    = "series_limit"     // a new series above the limit
+	ReasonExemplarOrder  = "exemplar_order"   // older than the newest of its series in the ring
+	ReasonExemplar       = "exemplar"         // labels too long or not valid
+	ReasonExemplarsOff   = "exemplars_off"    // the ring is off
+	ReasonMetadata       = "invalid_metadata" // no name, bad UTF-8, or bad references
+	ReasonMetadataLimit  = "metadata_limit"   // the metadata table is full, or an entry too long
+	ReasonRequestLimit   = "request_limit"    // more than a frame of the log holds
 )
 
 // Refusal is why something valid in form was not stored.
@@ -198,6 +199,11 @@ func FormatLabels(wire []Label) string {
 	}
 	b.WriteByte('}')
 	return b.String()
+}
+
+// FormatFamily writes the name of a metric family for an answer.
+func FormatFamily(name string) string {
+	return FormatLabels([]Label{{Name: []byte(labels.MetricName), Value: []byte(name[:min(len(name), maxNamed)])}})
 }
 
 // FormatFloat writes a value for an answer.

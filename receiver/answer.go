@@ -18,7 +18,6 @@ const (
 	reasonReferences = "label_references"   // 2.0: references that name no labels
 	reasonHistogram  = "invalid_histogram"  // buckets, counts or bounds that do not fit together
 	reasonTimestamp  = "exemplar_timestamp" // 2.0: an exemplar without one
-	reasonMetadata   = "invalid_metadata"   // no name, bad UTF-8, or bad references
 )
 
 // Names of headers.

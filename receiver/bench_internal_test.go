@@ -226,7 +226,7 @@ func BenchmarkFill(b *testing.B) {
 		}
 		b.Run(c.name, func(b *testing.B) {
 			h := newHead(b)
-			s := newScratch()
+			s := &scratch{}
 			for _, body := range c.raw {
 				commitBody(b, &s.filler, h, body, c.v)
 			}

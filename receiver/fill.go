@@ -33,8 +33,8 @@ type filler struct {
 	hist     rawHistogram
 	exemplar rawExemplar
 	strings  labels.ScratchBuilder
-	families map[metaKey]struct{} // metadata of this request, 2.0
-	metadata int                  // entries of metadata received, 2.0
+	told     []told // 2.0: by the symbol of the metric's name; empty until a request has metadata
+	metadata int    // 2.0: entries of metadata received
 }
 
 // window is how many entries are scanned, then looked up at once, then added:
@@ -65,10 +65,8 @@ func (f *filler) end() {
 	f.labels = pooled(f.labels)
 	clear(f.labels[:cap(f.labels)])
 	clear(f.exemplar.labels[:cap(f.exemplar.labels)])
-	if len(f.families) > maxPooledLen {
-		f.families = map[metaKey]struct{}{}
-	}
-	clear(f.families)
+	clear(f.told)
+	f.told = pooled(f.told)
 }
 
 // target is what became of an entry's labels: a series, or dropped on purpose, or refused.
@@ -231,10 +229,9 @@ func metricType(n uint64) model.MetricType {
 }
 
 // refuseMetadata counts metadata of a family as refused.
-func (f *filler) refuseMetadata(family []byte, detail string) {
-	if !f.refused.Count(head.ItemMetadata, reasonMetadata) {
-		name := head.FormatLabels([]head.Label{{Name: []byte(model.MetricNameLabel), Value: family}})
-		f.refuse(1, &head.Refusal{Reason: reasonMetadata, Detail: detail, Series: name}, head.ItemMetadata, 0, "")
+func (f *filler) refuseMetadata(family, detail string) {
+	if !f.refused.Count(head.ItemMetadata, head.ReasonMetadata) {
+		f.refuse(1, &head.Refusal{Reason: head.ReasonMetadata, Detail: detail, Series: head.FormatFamily(family)}, head.ItemMetadata, 0, "")
 	}
 }
 

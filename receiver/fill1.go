@@ -1,10 +1,6 @@
 package receiver
 
-import (
-	"unicode/utf8"
-
-	"github.com/rwsink/rwsink/head"
-)
+import "github.com/rwsink/rwsink/head"
 
 // fill1 adds everything in a prometheus.WriteRequest to the batch. An error
 // means that the batch must not be committed.
@@ -72,15 +68,8 @@ func (f *filler) identify1(key head.Key, e *entry) (target, error) {
 
 // metadata1 adds a metadata entry.
 func (f *filler) metadata1(m *metadata1) {
-	bad := ""
-	switch {
-	case len(m.family) == 0:
-		bad = "no metric family name"
-	case !utf8.Valid(m.family) || !utf8.Valid(m.unit) || !utf8.Valid(m.help):
-		bad = "a text is not valid UTF-8"
-	}
-	if bad != "" {
-		f.refuseMetadata(m.family, bad)
+	if len(m.family) == 0 {
+		f.refuseMetadata("", "no metric family name")
 		return
 	}
 	f.batch.Metadata(borrow(m.family), metricType(m.typ), borrow(m.unit), borrow(m.help))

@@ -1,8 +1,8 @@
 package receiver
 
 import (
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
 
@@ -76,44 +76,41 @@ func (f *filler) entry2(e *entry, key head.Key, s *head.Series) error {
 	return f.put(e, to, version2)
 }
 
-// metaKey tells metadata apart that a request repeats for every series of a family.
-type metaKey struct {
-	name string // may stand in the body
-	meta entryMeta
+// told is the metadata that a request has told last of the metric of one name.
+type told struct {
+	metric string // may stand in the body
+	meta   entryMeta
 }
 
-// metadata2 adds the metadata of an entry. Reference 0 means none, whatever the
-// table holds there.
+// metadata2 adds the metadata of an entry, unless the request told it last of
+// its metric: senders repeat it with every series. Reference 0 means none,
+// whatever the table holds there.
 func (f *filler) metadata2(e *entry, to target) {
 	s, m := &f.scan2, e.meta
-	name := f.metricName(e, to)
+	ref, name := s.metricName(e.refs)
+	if to.series != nil && f.head.Relabels() {
+		name = to.series.Labels().Get(model.MetricNameLabel)
+	}
 	n := uint64(len(s.symbols))
 	switch {
 	case name == "":
-		f.refuseMetadata(nil, "the entry has no metric name")
+		f.refuseMetadata("", "the entry has no metric name")
+		return
 	case m.help != 0 && m.help >= n:
-		f.refuseMetadata([]byte(name), refRange("help_ref", m.help, len(s.symbols)))
+		f.refuseMetadata(name, refRange("help_ref", m.help, len(s.symbols)))
+		return
 	case m.unit != 0 && m.unit >= n:
-		f.refuseMetadata([]byte(name), refRange("unit_ref", m.unit, len(s.symbols)))
-	default:
-		f.addMetadata(name, m)
-	}
-}
-
-// addMetadata adds metadata whose references are in range, once a request.
-func (f *filler) addMetadata(name string, m entryMeta) {
-	key := metaKey{name, m}
-	if _, seen := f.families[key]; seen {
+		f.refuseMetadata(name, refRange("unit_ref", m.unit, len(s.symbols)))
 		return
 	}
-	f.families[key] = struct{}{}
-	help, unit := f.text(m.help), f.text(m.unit)
-	if !utf8.ValidString(name) || !utf8.ValidString(help) || !utf8.ValidString(unit) {
-		f.refuseMetadata([]byte(name), "a text is not valid UTF-8")
-		return
+	if len(f.told) == 0 {
+		f.told = slices.Grow(f.told, len(s.symbols))[:len(s.symbols)]
 	}
-	typ := metricType(m.typ)
-	f.batch.Metadata(familyName(name, typ), typ, unit, help)
+	if now := (told{name, m}); f.told[ref] != now {
+		f.told[ref] = now
+		typ := metricType(m.typ)
+		f.batch.Metadata(familyName(name, typ), typ, f.text(m.unit), f.text(m.help))
+	}
 }
 
 // text returns a symbol for as long as the body lives.
@@ -124,18 +121,15 @@ func (f *filler) text(ref uint64) string {
 	return borrow(f.scan2.symbol(uint32(ref)))
 }
 
-// metricName returns the metric name of an entry, "" if it has none, for as
-// long as the body lives.
-func (f *filler) metricName(e *entry, to target) string {
-	if to.series != nil {
-		return to.series.Labels().Get(model.MetricNameLabel)
-	}
-	for i := 0; i+1 < len(e.refs); i += 2 {
-		if string(f.scan2.symbol(e.refs[i])) == model.MetricNameLabel {
-			return borrow(f.scan2.symbol(e.refs[i+1]))
+// metricName returns the metric name that stands in refs, as a symbol and as a
+// string for as long as the body lives; "" where there is none.
+func (s *scanner2) metricName(refs []uint32) (ref uint32, name string) {
+	for i := 0; i+1 < len(refs); i += 2 {
+		if string(s.symbol(refs[i])) == model.MetricNameLabel {
+			return refs[i+1], borrow(s.symbol(refs[i+1]))
 		}
 	}
-	return ""
+	return 0, ""
 }
 
 // familySuffixes are what the names of a family's series add to its name.

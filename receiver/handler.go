@@ -47,7 +47,7 @@ func New(o Options) http.Handler {
 		o.Metrics = metrics.NewReceiver(nil)
 	}
 	h := &handler{Options: o}
-	h.pool.New = func() any { return newScratch() }
+	h.pool.New = func() any { return &scratch{} }
 	return h
 }
 
@@ -63,10 +63,6 @@ type handler struct {
 type scratch struct {
 	body, decoded []byte
 	filler        filler
-}
-
-func newScratch() *scratch {
-	return &scratch{filler: filler{families: map[metaKey]struct{}{}}}
 }
 
 // ServeHTTP takes one write request.

@@ -86,8 +86,11 @@ func (s *scanner2) next() (item, error) {
 	return itemEnd, nil
 }
 
-// tagRefs is the tag of the packed references of a TimeSeries.
-const tagRefs = 1<<3 | wtBytes
+// Tags of a TimeSeries: of its packed references and of its metadata.
+const (
+	tagRefs     = 1<<3 | wtBytes
+	tagMetadata = 5<<3 | wtBytes
+)
 
 // key returns the key of the entry; its references must be labels.
 func (s *scanner2) key() head.Key { return s.ring.key2(s.entry.refs, s.hashes) }
@@ -119,8 +122,14 @@ func (s *scanner2) series(b []byte, p int) error {
 		e.t, e.st, e.v = append(e.t, t), append(e.st, 0), append(e.v, v)
 		p = next
 	}
-	// Senders write empty metadata where they have none.
-	if p == len(b) || len(b)-p == 2 && b[p] == 5<<3|wtBytes && b[p+1] == 0 {
+	// Senders write metadata behind the samples, empty where they have none.
+	if len(b)-p >= 2 && b[p] == tagMetadata && int(b[p+1]) == len(b)-p-2 && b[p+1] < 0x80 {
+		if err := s.metadata(b, p+2); err != nil {
+			return err
+		}
+		p = len(b)
+	}
+	if p == len(b) {
 		s.finish()
 		return nil
 	}

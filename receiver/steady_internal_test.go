@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func TestKnownSeriesCostNoMemory(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHead(t)
-			f := &newScratch().filler
+			f := &filler{}
 			commitBody(t, f, h, test.body, test.v)
 			var refused head.Refusals
 			got := testing.AllocsPerRun(20, func() {
@@ -121,7 +122,7 @@ func TestNothingPointsIntoTheBody(t *testing.T) {
 		}},
 	})
 	h := newHead(t)
-	f := &newScratch().filler
+	f := &filler{}
 	for v, body := range map[version][]byte{version1: one, version2: two} {
 		b := h.NewBatch()
 		var refused head.Refusals
@@ -144,7 +145,7 @@ func TestNothingPointsIntoTheBody(t *testing.T) {
 			t.Errorf("%s: got metadata %v, want %v", name, m, want[name])
 		}
 	}
-	if len(f.families) != 0 || f.ahead1.entry.ident != nil || f.scan2.body != nil || f.scan1.body != nil {
+	if len(f.told) != 0 || slices.ContainsFunc(f.told[:cap(f.told)], func(x told) bool { return x.metric != "" }) || f.ahead1.entry.ident != nil || f.scan2.body != nil || f.scan1.body != nil {
 		t.Error("the scratch memory still holds on to a body")
 	}
 	for i := range f.entries {
@@ -158,7 +159,7 @@ func TestNothingPointsIntoTheBody(t *testing.T) {
 func TestMalformedCreatesNoSeries(t *testing.T) {
 	r := newRand(t, 51)
 	h := newHead(t)
-	f := &newScratch().filler
+	f := &filler{}
 	for n := range few(2000) {
 		ls := []string{"__name__", fmt.Sprint("m", n)}
 		sample := sampleField(1, 1, 0)
