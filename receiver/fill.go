@@ -69,6 +69,31 @@ func (f *filler) end() {
 	f.told = pooled(f.told)
 }
 
+// fill goes through a body window by window: next scans to the n-th entry of a
+// window, or to something else, and add adds an entry with what the head knows
+// under its key.
+func (f *filler) fill(next func(n int) (item, error), add func(*entry, head.Key, *head.Series) error) error {
+	for it := itemEntry; it != itemEnd; {
+		n := 0
+		for n < window && it != itemEnd {
+			var err error
+			if it, err = next(n); err != nil {
+				return err
+			}
+			if it == itemEntry {
+				n++
+			}
+		}
+		f.head.LookupAll(f.keys[:n], f.series[:n])
+		for i := range n {
+			if err := add(&f.entries[i], f.keys[i], f.series[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // target is what became of an entry's labels: a series, or dropped on purpose, or refused.
 type target struct {
 	series  *head.Series

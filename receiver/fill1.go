@@ -5,33 +5,24 @@ import "github.com/rwsink/rwsink/head"
 // fill1 adds everything in a prometheus.WriteRequest to the batch. An error
 // means that the batch must not be committed.
 func (f *filler) fill1(body []byte) error {
+	f.scan1.reset(body)
+	return f.fill(f.next1, f.entry1)
+}
+
+// next1 scans to the n-th entry of a window, with its key, or adds metadata.
+func (f *filler) next1(n int) (item, error) {
 	s := &f.scan1
-	s.reset(body)
-	for more := true; more; {
-		n := 0
-		for n < window && more {
-			s.entry = &f.entries[n]
-			it, err := s.next()
-			switch {
-			case err != nil:
-				return err
-			case it == itemEnd:
-				more = false
-			case it == itemMetadata:
-				f.metadata1(&s.meta)
-			default:
-				f.keys[n] = key1(s.entry.ident, f.seed)
-				n++
-			}
-		}
-		f.head.LookupAll(f.keys[:n], f.series[:n])
-		for i := range n {
-			if err := f.entry1(&f.entries[i], f.keys[i], f.series[i]); err != nil {
-				return err
-			}
-		}
+	s.entry = &f.entries[n]
+	it, err := s.next()
+	switch {
+	case err != nil:
+		return it, err
+	case it == itemEntry:
+		f.keys[n] = key1(s.entry.ident, f.seed)
+	case it == itemMetadata:
+		f.metadata1(&s.meta)
 	}
-	return nil
+	return it, nil
 }
 
 // entry1 adds an entry; s is what the head knows under its key.

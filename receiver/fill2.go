@@ -12,36 +12,25 @@ import (
 // fill2 adds everything in an io.prometheus.write.v2.Request to the batch. An
 // error means that the batch must not be committed.
 func (f *filler) fill2(body []byte) error {
-	s := &f.scan2
-	if err := s.reset(body, f.seed); err != nil {
+	if err := f.scan2.reset(body, f.seed); err != nil {
 		return err
 	}
-	for more := true; more; {
-		n := 0
-		for n < window && more {
-			s.entry = &f.entries[n]
-			it, err := s.next()
-			switch {
-			case err != nil:
-				return err
-			case it == itemEnd:
-				more = false
-			default:
-				f.keys[n] = head.Key{}
-				if s.entry.refsFault == "" {
-					f.keys[n] = s.key()
-				}
-				n++
-			}
-		}
-		f.head.LookupAll(f.keys[:n], f.series[:n])
-		for i := range n {
-			if err := f.entry2(&f.entries[i], f.keys[i], f.series[i]); err != nil {
-				return err
-			}
-		}
+	return f.fill(f.next2, f.entry2)
+}
+
+// next2 scans to the n-th entry of a window, with its key if it has one.
+func (f *filler) next2(n int) (item, error) {
+	s := &f.scan2
+	s.entry = &f.entries[n]
+	it, err := s.next()
+	if err != nil || it == itemEnd {
+		return it, err
 	}
-	return nil
+	f.keys[n] = head.Key{}
+	if s.entry.refsFault == "" {
+		f.keys[n] = s.key()
+	}
+	return it, nil
 }
 
 // entry2 adds an entry; s is what the head knows under its key, if its references are labels.
