@@ -61,19 +61,7 @@ func (m *Merger) held(t int64) (s sample, ok bool) {
 	if len(m.base) == 0 || m.base[0].T[m.from] != t {
 		return s, false
 	}
-	r, i := m.base[0], m.from
-	if len(r.ST) > 0 {
-		s.st = r.ST[i]
-	}
-	switch r.Kind {
-	case chunkenc.KindFloat:
-		s.bits = math.Float64bits(r.V[i])
-	case chunkenc.KindHistogram:
-		s.h = r.H[i]
-	case chunkenc.KindFloatHistogram:
-		s.fh = r.FH[i]
-	}
-	return s, true
+	return sampleOf(m.base[0], m.from), true
 }
 
 // copy puts out the samples [i, j) of a base run.

@@ -54,6 +54,7 @@ func Same(a *chunkenc.Samples, i int, b *chunkenc.Samples, j int) bool {
 	return equal(x, y) && x.st == y.st
 }
 
+// sampleOf returns the i-th sample of a run.
 func sampleOf(run *chunkenc.Samples, i int) sample {
 	var s sample
 	switch run.Kind {

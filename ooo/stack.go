@@ -134,17 +134,6 @@ func (s *Stack) keep(run *chunkenc.Samples) {
 // addRun adds the samples of a run. Histogram objects are kept.
 func (b *Buffer) addRun(run *chunkenc.Samples) {
 	for i, t := range run.T {
-		var st int64
-		if len(run.ST) > 0 {
-			st = run.ST[i]
-		}
-		switch run.Kind {
-		case chunkenc.KindFloat:
-			b.Float(t, st, run.V[i])
-		case chunkenc.KindHistogram:
-			b.Histogram(t, st, run.H[i], nil)
-		case chunkenc.KindFloatHistogram:
-			b.Histogram(t, st, nil, run.FH[i])
-		}
+		b.add(t, sampleOf(run, i))
 	}
 }
