@@ -25,6 +25,8 @@ type coldRun struct {
 	extra []coldExtra
 	rows  uint32
 	bytes int // of histograms
+
+	counted int // of its memory, in Head.coldBytes
 }
 
 // coldRow is one sample: 24 bytes.

@@ -333,11 +333,10 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 	}
 	box.touch(x.t, lsn, c.monoMs)
 	if box.cold != nil {
-		before := box.cold.memory()
 		if box.cold.add(s, x) {
 			c.head.hold(s)
 		}
-		c.head.coldBytes.Add(int64(box.cold.memory() - before))
+		c.head.countCold(box.cold)
 		return
 	}
 	if p == nil {

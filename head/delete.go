@@ -196,9 +196,8 @@ func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {
 	}
 	empty := false
 	if box.cold != nil {
-		before := box.cold.memory()
 		empty = box.cold.erase(s, lo, hi)
-		c.head.coldBytes.Add(int64(box.cold.memory() - before))
+		c.head.countCold(box.cold)
 	} else if p := box.parts[s]; c.applier.erase(box, p, lo, hi) {
 		empty = true
 		delete(box.parts, s)

@@ -21,6 +21,14 @@ var ErrFull = errors.New("head: samples of long ago fill --storage.head-memory u
 // ColdBytes returns the memory that cold runs hold.
 func (h *Head) ColdBytes() int64 { return h.coldBytes.Load() }
 
+// countCold counts what a cold run has grown or shrunk by since it was counted last.
+func (h *Head) countCold(r *coldRun) {
+	if now := r.memory(); now != r.counted {
+		h.coldBytes.Add(int64(now - r.counted))
+		r.counted = now
+	}
+}
+
 // Pressure is signalled when cold runs hold so much that some are to be flushed now.
 func (h *Head) Pressure() <-chan struct{} { return h.pressure }
 
