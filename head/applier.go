@@ -147,7 +147,7 @@ func (a *applier) touched(p *part) int {
 func (a *applier) sealTail(c *Container, p *part) {
 	a.stats.tailSealed++
 	start := len(p.chunks)
-	runs := a.openRuns(p, start)
+	runs := a.runsOf(p, start, (*ooo.Buffer).Take)
 	if last := runs[len(runs)-1]; last.Len() > 1 {
 		p.shift = max(p.shift, a.shiftFor(c, p.maxT-last.T[0], last.Len()))
 	}
@@ -175,7 +175,7 @@ func (a *applier) openSamples(p *part) int {
 // closeSlot joins what the open slot holds into one chunk, and opens the next
 // one: the floats of a tail that are in it already stay there.
 func (a *applier) closeSlot(c *Container, p *part) {
-	runs := a.openRuns(p, int(p.open))
+	runs := a.runsOf(p, int(p.open), (*ooo.Buffer).Take)
 	last, rest := *runs[len(runs)-1], chunkenc.Samples{}
 	if n := last.Len(); last.T[n-1] > p.slotEnd && last.Kind == chunkenc.KindFloat && p.kind == last.Kind {
 		i := sort.Search(n, func(i int) bool { return last.T[i] > p.slotEnd })
@@ -206,24 +206,19 @@ func (a *applier) closeSlot(c *Container, p *part) {
 	}
 }
 
-// openRuns returns as runs what chunks[i:], the tail and the late samples of
-// their time hold. The late samples are taken out of p, the rest stays.
-func (a *applier) openRuns(p *part, i int) []*chunkenc.Samples {
+// runsOf returns as runs what chunks[i:], the tail and the late samples of their
+// time hold: take is what is done to these, which Take takes out of p and
+// CopyRange leaves there, as the rest is.
+func (a *applier) runsOf(p *part, i int, take func(from, dst *ooo.Buffer, lo, hi int64)) []*chunkenc.Samples {
 	runs := a.runs.reset()
 	lo := p.from(i)
 	for ; i < len(p.chunks); i++ {
 		runs.decode(&a.dec, &p.chunks[i])
 	}
 	a.probe.Reset()
-	if p.tailLen() > 0 {
-		if p.sorted() {
-			p.appendTail(runs.next(p.kind), &a.stream)
-		} else {
-			a.stream.late(&a.probe, p, math.MinInt64, math.MaxInt64)
-		}
-	}
+	p.tail(runs, &a.probe, &a.stream, math.MinInt64, math.MaxInt64)
 	if p.lateLen() > 0 {
-		p.ext.late.Take(&a.probe, lo, p.maxT)
+		take(&p.ext.late, &a.probe, lo, p.maxT)
 	}
 	if a.probe.Len() == 0 {
 		return runs.list

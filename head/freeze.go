@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/ooo"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -139,7 +140,7 @@ func (c *committer) drop(box *Container) {
 	box.dropped = true
 	box.each(h.release)
 	if box.cold != nil {
-		h.coldBytes.Add(-int64(box.cold.memory()))
+		h.coldBytes.Add(-int64(box.cold.counted))
 	}
 	c.applier.stats.chunks -= box.chunks()
 }
@@ -176,7 +177,7 @@ func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.C
 		if f.c.cold != nil {
 			chunks = fin.coldRows(f.c, k)
 		} else {
-			chunks = fin.part(f.c, f.c.parts[s])
+			chunks = fin.part(f.c.parts[s])
 		}
 		if in := erased[s]; len(in) > 0 {
 			chunks = fin.without(chunks, in)
@@ -200,36 +201,17 @@ type finisher struct {
 
 // part returns the chunks of a part with its tail and late samples merged in.
 // The part is shared with readers, and stays as it is.
-func (f *finisher) part(c *Container, p *part) []chunkenc.Chunk {
-	a, chunks := f.applier, p.chunks
-	if p.tailLen() == 0 && p.lateLen() == 0 && f.seal.settled(chunks) {
-		return chunks
+func (f *finisher) part(p *part) []chunkenc.Chunk {
+	if p.tailLen() == 0 && p.lateLen() == 0 && f.seal.settled(p.chunks) {
+		return p.chunks
 	}
 	f.out = f.out[:0]
-	if p.kind != chunkenc.KindFloat && p.lateLen() == 0 && f.seal.settled(chunks[:p.open]) {
-		// Histograms take long to decode and to seal.
-		f.out, chunks = append(f.out, chunks[:p.open]...), chunks[p.open:]
+	from := 0
+	if p.kind != chunkenc.KindFloat && p.lateLen() == 0 && f.seal.settled(p.chunks[:p.open]) {
+		from = int(p.open) // histograms take long to decode and to seal
+		f.out = append(f.out, p.chunks[:from]...)
 	}
-	runs := a.runs.reset()
-	for i := range chunks {
-		runs.decode(&a.dec, &chunks[i])
-	}
-	a.probe.Reset()
-	if p.tailLen() > 0 {
-		if p.sorted() {
-			p.appendTail(runs.next(p.kind), &a.stream)
-		} else {
-			a.stream.late(&a.probe, p, c.lo, c.hi)
-		}
-	}
-	if p.lateLen() > 0 {
-		p.ext.late.CopyRange(&a.probe, c.lo, c.hi)
-	}
-	list := runs.list
-	if a.probe.Len() > 0 {
-		list = a.merge(list, &a.probe)
-	}
-	return f.sealAll(list)
+	return f.sealAll(f.applier.runsOf(p, from, (*ooo.Buffer).CopyRange))
 }
 
 // coldRows returns the chunks of the k-th series of a cold run whose rows are in f.order.

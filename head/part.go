@@ -210,6 +210,18 @@ func (p *part) appendTail(s *chunkenc.Samples, r *streamReader) {
 	}
 }
 
+// tail puts the tail where it is to be merged from: into runs if it is sorted, else
+// what of it lies in [lo, hi] into late, in order of arrival.
+func (p *part) tail(runs *runList, late *ooo.Buffer, r *streamReader, lo, hi int64) {
+	switch {
+	case p.tailLen() == 0:
+	case p.sorted():
+		p.appendTail(runs.next(p.kind), r)
+	default:
+		r.late(late, p, lo, hi)
+	}
+}
+
 // appendStarts fits starts, which belong to the rows of s from n on, to the rule
 // that the column of start timestamps is empty or as long as the others.
 func appendStarts(s *chunkenc.Samples, n int, starts []int64) {

@@ -215,12 +215,8 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 	i := sort.Search(len(p.chunks), func(i int) bool { return p.chunks[i].MaxT >= mint })
 	j := i + sort.Search(len(p.chunks)-i, func(k int) bool { return p.chunks[i+k].MinT > maxt })
 	r.chunks = append(r.chunks, p.chunks[i:j]...)
-	if p.tailLen() > 0 && p.from(len(p.chunks)) <= maxt && p.maxT >= mint {
-		if p.sorted() {
-			p.appendTail(r.tail.next(p.kind), &r.stream)
-		} else {
-			r.stream.late(&r.late, p, mint, maxt)
-		}
+	if p.from(len(p.chunks)) <= maxt && p.maxT >= mint {
+		p.tail(&r.tail, &r.late, &r.stream, mint, maxt)
 	}
 	if p.ext != nil {
 		p.ext.late.CopyRange(&r.late, mint, maxt)
