@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/instant"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -121,7 +120,7 @@ func TestExport(t *testing.T) {
 	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the output was made although the directory is in use: %v", err)
 	}
-	at := instant(now)
+	at := instant.Time(now)
 	got, err := output("export", "--storage.path="+dir, "--log.level=error", "--match={__name__=\"m\"}", "--to="+at.String(),
 		fmt.Sprintf("--from=%.3f", float64(now-1000)/1000), out)
 	if err != nil || !strings.HasPrefix(got, "2 samples in 1 blocks") &&
@@ -159,18 +158,5 @@ func TestAdminWithoutTheFlag(t *testing.T) {
 	for _, name := range []string{"flush", "delete_series?match[]=m", "clean_tombstones", "snapshot"} {
 		p.answer("POST", "/api/v1/admin/tsdb/"+name, nil, http.StatusInternalServerError,
 			`"errorType":"unavailable","error":"admin APIs disabled: start rwsink with --web.enable-admin-api"`)
-	}
-}
-
-func TestFlushBeforeReplay(t *testing.T) {
-	st, err := store.Open(store.Options{Path: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	rec := httptest.NewRecorder()
-	adminHandlers(true, st, slog.New(slog.DiscardHandler))["flush"].ServeHTTP(rec, httptest.NewRequest("POST", "/", nil))
-	if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "replay") || rec.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rwsink/rwsink/bench"
 	"github.com/rwsink/rwsink/bench/load"
+	"github.com/rwsink/rwsink/internal/instant"
 )
 
 // benchCommands are the sub-commands of bench, each with what runs it.
@@ -54,7 +55,7 @@ type specFlags struct {
 	spec                 load.Spec
 	values               string
 	late, lateFar, churn float64 // percent
-	end                  instant
+	end                  instant.Time
 }
 
 func (s *specFlags) define(cmd *kingpin.CmdClause) {
@@ -63,7 +64,7 @@ func (s *specFlags) define(cmd *kingpin.CmdClause) {
 	cmd.Flag("series", "Series at any one time.").Default("100000").IntVar(&d.Series)
 	cmd.Flag("samples", "Samples a series.").Default("100").IntVar(&d.Samples)
 	cmd.Flag("interval", "Time between the samples of a series.").Default("15s").DurationVar(&d.Interval)
-	s.end = instant(time.Now().UnixMilli())
+	s.end = instant.Time(time.Now().UnixMilli())
 	cmd.Flag("end", "Time before which the load ends, as RFC 3339 or in Unix seconds; by default now.").SetValue(&s.end)
 	cmd.Flag("labels", "Labels a series beside its name, on average.").Default("10.4").Float64Var(&d.Labels)
 	cmd.Flag("values", "Model of the values.").Default("mixed").EnumVar(&s.values, load.ValuesNames()...)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/instant"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
@@ -24,7 +25,7 @@ import (
 type exportConfig struct {
 	path, output  string
 	format        string
-	from, to      instant
+	from, to      instant.Time
 	selectors     []string
 	blockDuration model.Duration
 	progress      string

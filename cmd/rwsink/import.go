@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/promslog"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/instant"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
@@ -25,7 +26,7 @@ type importConfig struct {
 	path          string
 	inputs        []string
 	format        string
-	from, to      instant
+	from, to      instant.Time
 	retention     model.Duration
 	maxFuture     model.Duration
 	blockDuration model.Duration

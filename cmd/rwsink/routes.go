@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rwsink/rwsink/admin"
 )
 
 // endpoints is the page at /.
@@ -25,23 +27,19 @@ GET  /-/ready        200 when writes and reads are taken, else 503 and why; a su
 
 // routes are the handlers by path.
 type routes struct {
-	write, read http.Handler
-	admin       map[string]http.Handler // by name
-	ready       func() error            // nil, or why not
-	notice      func() string           // what to know although it is ready, or nothing
-	registry    *prometheus.Registry
+	write, read, admin http.Handler
+	ready              func() error  // nil, or why not
+	notice             func() string // what to know although it is ready, or nothing
+	registry           *prometheus.Registry
 }
 
-// mux says which handler answers which path; write and read judge methods
+// mux says which handler answers which path; write, read and admin judge methods
 // themselves. A GET pattern answers HEAD too.
 func (r routes) mux() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/write", r.write)
 	mux.Handle("/api/v1/read", r.read)
-	for name, h := range r.admin {
-		mux.Handle("POST /api/v1/admin/tsdb/"+name, h)
-		mux.Handle("PUT /api/v1/admin/tsdb/"+name, h)
-	}
+	mux.Handle(admin.Path, r.admin)
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(r.registry,
 		promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{Registry: r.registry})))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/rwsink/rwsink/admin"
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/metrics"
 	"github.com/rwsink/rwsink/internal/vfs"
@@ -209,7 +210,7 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 			Logger:         logger.With("component", "query"),
 			Metrics:        metrics.NewQuery(registry),
 		}),
-		admin:    adminHandlers(c.adminAPI, st, logger.With("component", "admin")),
+		admin:    admin.New(admin.Options{Store: st, Enabled: c.adminAPI, Logger: logger.With("component", "admin")}),
 		ready:    st.Ready,
 		notice:   st.Notice,
 		registry: registry,

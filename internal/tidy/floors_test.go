@@ -18,10 +18,11 @@ const beside = 9
 
 // floors says which package may import which.
 var floors = map[string]row{
-	"cmd/rwsink": {4, []string{"bench", "bench/load", "chunkenc", "head", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "transfer", "wal"}},
+	"cmd/rwsink": {4, []string{"admin", "bench", "bench/load", "chunkenc", "head", "internal/instant", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "transfer", "wal"}},
 
 	"receiver": {3, []string{"head", "internal/metrics"}},
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},
+	"admin":    {3, []string{"head", "internal/instant", "store"}},
 	"bench":    {3, []string{"bench/drive", "bench/load"}}, // meets servers over HTTP alone
 	"transfer": {3, []string{"chunkenc", "head", "internal/vfs", "ooo", "store", "store/block"}},
 
@@ -36,6 +37,7 @@ var floors = map[string]row{
 	"chunkenc":          {0, nil},
 	"wal":               {0, []string{"internal/metrics", "internal/vfs", "wal/record"}},
 	"wal/record":        {0, nil},
+	"internal/instant":  {0, nil},
 	"internal/memlimit": {0, nil},
 	"internal/metrics":  {0, nil},
 	"internal/vfs":      {0, nil},
