@@ -6,9 +6,14 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/rwsink/rwsink/bench/drive"
 	"github.com/rwsink/rwsink/bench/load"
@@ -160,5 +165,27 @@ func TestTrialOptions(t *testing.T) {
 		if err := Floor(context.Background(), o, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// TestNotReadBack gives no figure for a server that has nothing of what it took.
+func TestNotReadBack(t *testing.T) {
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := (&prompb.ReadResponse{Results: []*prompb.QueryResult{{}}}).Marshal()
+		_, _ = w.Write(snappy.Encode(nil, raw))
+	}))
+	defer ts.Close()
+	set, err := load.Prepare(context.Background(), load.Canonical(1, 10, 3, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	s := &server{program: program{name: "forgetful", read: "/read"}, addr: strings.TrimPrefix(ts.URL, "http://")}
+	if err := s.verify(context.Background(), []*load.Set{set, set}); err == nil || !strings.Contains(err.Error(), "30 samples are missing") {
+		t.Errorf("%v, want one that tells of 30 missing samples", err)
+	}
+	s.read = ""
+	if err := s.verify(context.Background(), []*load.Set{set}); err != nil {
+		t.Errorf("%v of a program without remote read", err)
 	}
 }

@@ -167,7 +167,7 @@ func (r *Report) fill(ctx context.Context, o *LoadOptions, set *load.Set, log io
 
 func (r *Report) verify(ctx context.Context, o *LoadOptions, log io.Writer) error {
 	var errs []error
-	for _, mode := range []drive.Mode{drive.Samples, drive.Streamed} {
+	for _, mode := range drive.Modes {
 		fmt.Fprintf(log, "reading everything back, %s\n", mode)
 		v, err := drive.Verify(ctx, o.Read, &o.Spec, mode)
 		if err == nil {

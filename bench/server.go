@@ -11,10 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rwsink/rwsink/bench/drive"
+	"github.com/rwsink/rwsink/bench/load"
 )
 
 // program is a receiver that can be started.
@@ -234,6 +236,28 @@ func (s *server) rest(ctx context.Context) error {
 		last = now
 	}
 	return err
+}
+
+// verify reads back what was sent, in both modes, where the program serves reads.
+func (s *server) verify(ctx context.Context, sets []*load.Set) error {
+	if s.read == "" {
+		return nil
+	}
+	for i, set := range sets {
+		if slices.Contains(sets[:i], set) {
+			continue // was sent twice
+		}
+		for _, mode := range drive.Modes {
+			v, err := drive.Verify(ctx, s.url(s.read), &set.Spec, mode)
+			if err == nil {
+				err = v.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -121,7 +121,8 @@ func (e *env) locked(ctx context.Context, t trial) (*outcome, error) {
 	return e.run(ctx, t)
 }
 
-// run starts the server, sends, measures, and ends the server.
+// run starts the server, sends, measures, reads everything back, and ends the
+// server. What is not read back as it was sent gives no figure.
 func (e *env) run(ctx context.Context, t trial) (o *outcome, err error) {
 	s, err := start(ctx, t.program, e.dir, e.cpus.server)
 	if err != nil {
@@ -175,7 +176,7 @@ func (e *env) run(ctx context.Context, t trial) (o *outcome, err error) {
 			return nil, err
 		}
 	}
-	return o, nil
+	return o, s.verify(ctx, t.sets)
 }
 
 // send sends one set and adds what it gave.

@@ -256,7 +256,7 @@ func TestThereAndBack(t *testing.T) {
 			if last.Samples != set.Total() || r.Latency(0.5) <= 0 || r.Latency(1) < r.Latency(0.5) {
 				t.Errorf("progress %+v, latencies %v to %v", last, r.Latency(0), r.Latency(1))
 			}
-			for _, mode := range []drive.Mode{drive.Samples, drive.Streamed} {
+			for _, mode := range drive.Modes {
 				v, err := drive.Verify(context.Background(), url+"/read", &s, mode)
 				if err != nil || v.Err() != nil || v.Samples != set.Total() {
 					t.Errorf("%+v, %v", v, err)
@@ -309,7 +309,7 @@ func TestVerifyFinds(t *testing.T) {
 
 func checkVerdicts(t *testing.T, url string, s *load.Spec, want drive.Verdict) {
 	t.Helper()
-	for _, mode := range []drive.Mode{drive.Samples, drive.Streamed} {
+	for _, mode := range drive.Modes {
 		v, err := drive.Verify(context.Background(), url+"/read", s, mode)
 		if err != nil || v.Err() == nil || v.Missing != want.Missing || v.Wrong != want.Wrong || v.Extra != want.Extra {
 			t.Errorf("%s: %+v, %v, want %+v", mode, v, err, want)

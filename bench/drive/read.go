@@ -26,6 +26,9 @@ const (
 	Streamed Mode = "STREAMED_XOR_CHUNKS"
 )
 
+// Modes are all of them.
+var Modes = []Mode{Samples, Streamed}
+
 // maxAnswer bounds what is read of one answer, and of a frame, bytes.
 const maxAnswer = 1 << 30
 

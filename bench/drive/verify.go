@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/prompb"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rwsink/rwsink/bench/load"
 )
@@ -38,36 +39,73 @@ func (v *Verdict) fault(count *int, n int, format string, args ...any) {
 	}
 }
 
+// verifiers ask and compare at a time, so that the server encodes while this process compares.
+const verifiers = 2
+
 // Verify reads everything that spec describes from url in one mode, a target at a
 // time, and compares it bit for bit.
 func Verify(ctx context.Context, url string, spec *load.Spec, mode Mode) (*Verdict, error) {
-	v := &Verdict{Mode: mode}
 	start := time.Now()
+	var parts [verifiers]Verdict
+	g, ctx := errgroup.WithContext(ctx)
+	for n := range parts {
+		g.Go(func() error { return parts[n].part(ctx, url, spec, mode, n) })
+	}
+	err := g.Wait()
+	v := &Verdict{Mode: mode, Wall: time.Since(start)}
+	for _, p := range parts {
+		v.add(p)
+	}
+	return v, err
+}
+
+// add adds what another part of the load gave.
+func (v *Verdict) add(p Verdict) {
+	v.Samples += p.Samples
+	v.Missing += p.Missing
+	v.Wrong += p.Wrong
+	v.Extra += p.Extra
+	if v.First == "" {
+		v.First = p.First
+	}
+}
+
+// part verifies every target of which the number leaves n, divided by verifiers.
+func (v *Verdict) part(ctx context.Context, url string, spec *load.Spec, mode Mode, n int) error {
 	from, to := spec.Start, spec.Time(0, spec.Samples-1)+2*spec.Interval.Milliseconds()
-	for i := 0; i < spec.Series; {
+	for i, target := 0, 0; i < spec.Series; target++ {
 		next := i
 		for next < spec.Series && spec.Instance(next, false) == spec.Instance(i, false) {
 			next++
 		}
-		for _, successor := range []bool{false, true} {
-			if successor && spec.Churn == 0 {
-				continue
-			}
-			want := expect(spec, i, next, successor)
-			err := readAll(ctx, url, mode, "instance", spec.Instance(i, successor), from, to, func(ls []prompb.Label, got []point) error {
-				return v.series(spec, want, ls, got)
-			})
-			if err != nil {
-				return v, fmt.Errorf("verify: %w", err)
-			}
-			for text, s := range want {
-				v.fault(&v.Missing, s.to-s.from, "%s is not there", text)
+		if target%verifiers == n {
+			if err := v.target(ctx, url, spec, mode, i, next, from, to); err != nil {
+				return fmt.Errorf("verify: %w", err)
 			}
 		}
 		i = next
 	}
-	v.Wall = time.Since(start)
-	return v, nil
+	return nil
+}
+
+// target verifies the series from i up to next, which have one value of instance,
+// and those that replaced them.
+func (v *Verdict) target(ctx context.Context, url string, spec *load.Spec, mode Mode, i, next int, from, to int64) error {
+	for _, successor := range []bool{false, true} {
+		if successor && spec.Churn == 0 {
+			continue
+		}
+		want := expect(spec, i, next, successor)
+		if err := readAll(ctx, url, mode, "instance", spec.Instance(i, successor), from, to, func(ls []prompb.Label, got []point) error {
+			return v.series(spec, want, ls, got)
+		}); err != nil {
+			return err
+		}
+		for text, s := range want {
+			v.fault(&v.Missing, s.to-s.from, "%s is not there", text)
+		}
+	}
+	return nil
 }
 
 // expected are the samples of series i from from up to to.
