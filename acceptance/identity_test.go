@@ -6,8 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rwsink/rwsink/internal/built"
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // However a label set is written, it is one series, and its labels come back
@@ -265,24 +264,14 @@ func TestLabelsDoNotAliasRequests(t *testing.T) {
 	s.readBack(t, all)
 }
 
-var residentPattern = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB`)
-
 // resident returns the resident memory of the process in bytes.
 func (s *server) resident(t testing.TB) int64 {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid()))
+	u, err := proc.Read(s.pid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sub := residentPattern.FindSubmatch(b)
-	if sub == nil {
-		t.Fatalf("no resident size in %s", b)
-	}
-	kb, err := strconv.ParseInt(string(sub[1]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kb << 10
+	return u.RSS
 }
 
 // A new series in a large request does not keep the request in memory.

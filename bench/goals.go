@@ -11,6 +11,7 @@ import (
 
 	"github.com/rwsink/rwsink/bench/drive"
 	"github.com/rwsink/rwsink/bench/load"
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // goal is one promise: what was measured, one figure a round, and at most what it may be.
@@ -190,7 +191,7 @@ func goalCanonical(ctx context.Context, e *env) ([]goal, error) {
 			note: fmt.Sprintf("%s CPU s a M; floor %.3f, sink %.3f", cpu.spread("%.3f"), u.floor, u.sink.median()),
 		}, goal{
 			what: fmt.Sprintf("the same, resident bytes a series %v after", e.Rest), limit: 1800, format: "%.0f",
-			got: of(outs[0], rssPerSeries(sets[0].Series)), note: "at the last answer " + of(outs[0], rssMB(func(o *outcome) drive.Usage { return o.last })).spread("%.0f") + " MB",
+			got: of(outs[0], rssPerSeries(sets[0].Series)), note: "at the last answer " + of(outs[0], rssMB(func(o *outcome) proc.Usage { return o.last })).spread("%.0f") + " MB",
 		})
 	}
 	return goals, nil
@@ -212,7 +213,7 @@ func goalNewSeries(ctx context.Context, e *env) ([]goal, error) {
 			what: fmt.Sprintf("%d new series x 1, CPU s for 100,000", series), limit: 0.8, format: "%.2f", got: of(outs[0], firstCPU).times(0.1),
 		}, goal{
 			what: fmt.Sprintf("the same, resident bytes a series %v after", e.Rest), limit: 1200, format: "%.0f", got: of(outs[0], rssPerSeries(sets[0].Series)),
-			note: "at the last answer " + of(outs[0], rssMB(func(o *outcome) drive.Usage { return o.last })).spread("%.0f") + " MB",
+			note: "at the last answer " + of(outs[0], rssMB(func(o *outcome) proc.Usage { return o.last })).spread("%.0f") + " MB",
 		})
 	}
 	return goals, nil
@@ -420,7 +421,7 @@ func goalReplay(ctx context.Context, e *env) ([]goal, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, after := of(outs[0], rssMB(func(o *outcome) drive.Usage { return o.last })), of(outs[0], rssMB(func(o *outcome) drive.Usage { return o.again }))
+	before, after := of(outs[0], rssMB(func(o *outcome) proc.Usage { return o.last })), of(outs[0], rssMB(func(o *outcome) proc.Usage { return o.again }))
 	return []goal{
 		{what: "100,000 series x 100, kill -9, CPU s to ready a M samples", limit: 0.14, format: "%.3f", got: of(outs[0], func(o *outcome) float64 { return o.readyCPU }),
 			note: of(outs[0], func(o *outcome) float64 { return o.ready.Seconds() }).spread("%.2f") + " s"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rwsink/rwsink/bench/drive"
 	"github.com/rwsink/rwsink/bench/load"
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // LoadOptions say what Load sends, where to, and what it looks at.
@@ -105,7 +106,7 @@ func (o *LoadOptions) check() error {
 	if o.PID == 0 {
 		return nil
 	}
-	_, err := drive.ReadUsage(o.PID)
+	_, err := proc.Read(o.PID)
 	return err
 }
 
@@ -215,7 +216,7 @@ func (w *watcher) begin() error {
 	if w.o.PID == 0 {
 		return nil
 	}
-	u, err := drive.ReadUsage(w.o.PID)
+	u, err := proc.Read(w.o.PID)
 	w.spent = u.CPU
 	return err
 }
@@ -227,7 +228,7 @@ func (w *watcher) state(took time.Duration) (*State, error) {
 	}
 	s := &State{Seconds: took.Seconds()}
 	if w.o.PID > 0 {
-		u, err := drive.ReadUsage(w.o.PID)
+		u, err := proc.Read(w.o.PID)
 		if err != nil {
 			return nil, err
 		}

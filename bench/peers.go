@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/rwsink/rwsink/bench/drive"
 	"github.com/rwsink/rwsink/bench/load"
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // Versions of the peers; they name the cached binaries too.
@@ -135,7 +135,7 @@ func of(outs []*outcome, f func(*outcome) float64) figures {
 	return out
 }
 
-func rssMB(u func(*outcome) drive.Usage) func(*outcome) float64 {
+func rssMB(u func(*outcome) proc.Usage) func(*outcome) float64 {
 	return func(o *outcome) float64 { return float64(u(o).RSS) / 1e6 }
 }
 
@@ -154,8 +154,8 @@ func printPeers(w io.Writer, peers []*peer, sets map[int]*load.Set, units map[in
 		t.add(p.name, fmt.Sprintf("%d.0", p.protocol), cpu.spread("%.3f"), fmt.Sprintf("%.2f", cpu.median()/units[p.protocol].value()),
 			of(p.out, func(o *outcome) float64 { return o.rate[0] }).spread("%.0f"),
 			latency(0.5).spread("%.1f"), latency(0.99).spread("%.0f"),
-			of(p.out, rssMB(func(o *outcome) drive.Usage { return o.last })).spread("%.0f"),
-			of(p.out, rssMB(func(o *outcome) drive.Usage { return o.rested })).spread("%.0f"),
+			of(p.out, rssMB(func(o *outcome) proc.Usage { return o.last })).spread("%.0f"),
+			of(p.out, rssMB(func(o *outcome) proc.Usage { return o.rested })).spread("%.0f"),
 			of(p.out, func(o *outcome) float64 { return o.settledCPU }).spread("%.3f"),
 			of(p.out, func(o *outcome) float64 { return float64(o.stored) / total }).spread("%.2f"),
 			of(p.out, func(o *outcome) float64 { return float64(o.disk) / total }).spread("%.2f"))
@@ -169,7 +169,7 @@ func printCrashes(w io.Writer, peers []*peer) {
 		if len(p.crashed) == 0 {
 			continue
 		}
-		before, after := of(p.crashed, rssMB(func(o *outcome) drive.Usage { return o.last })), of(p.crashed, rssMB(func(o *outcome) drive.Usage { return o.again }))
+		before, after := of(p.crashed, rssMB(func(o *outcome) proc.Usage { return o.last })), of(p.crashed, rssMB(func(o *outcome) proc.Usage { return o.again }))
 		t.add(p.name, of(p.crashed, func(o *outcome) float64 { return o.readyCPU }).spread("%.3f"),
 			of(p.crashed, func(o *outcome) float64 { return o.ready.Seconds() }).spread("%.2f"),
 			before.spread("%.0f"), after.spread("%.0f"), after.over(before).spread("%.2f"))

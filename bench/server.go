@@ -17,6 +17,7 @@ import (
 
 	"github.com/rwsink/rwsink/bench/drive"
 	"github.com/rwsink/rwsink/bench/load"
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // program is a receiver that can be started.
@@ -193,9 +194,9 @@ func request(ctx context.Context, method, url string) error {
 	return nil
 }
 
-func (s *server) url(path string) string      { return "http://" + s.addr + path }
-func (s *server) usage() (drive.Usage, error) { return drive.ReadUsage(s.cmd.Process.Pid) }
-func (s *server) diskBytes() (int64, error)   { return drive.DiskBytes(filepath.Join(s.dir, "data")) }
+func (s *server) url(path string) string     { return "http://" + s.addr + path }
+func (s *server) usage() (proc.Usage, error) { return proc.Read(s.cmd.Process.Pid) }
+func (s *server) diskBytes() (int64, error)  { return drive.DiskBytes(filepath.Join(s.dir, "data")) }
 func (s *server) storedBytes() (int64, error) {
 	if s.stored == "" {
 		return s.diskBytes()
@@ -229,7 +230,7 @@ func (s *server) rest(ctx context.Context) error {
 		if err := pause(ctx, quietTime); err != nil {
 			return fmt.Errorf("%s does not come to rest: %w", s.name, err)
 		}
-		var now drive.Usage
+		var now proc.Usage
 		if now, err = s.usage(); err == nil && now.CPU-last.CPU <= quietCPU {
 			return nil
 		}

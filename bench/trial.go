@@ -12,6 +12,7 @@ import (
 
 	"github.com/rwsink/rwsink/bench/drive"
 	"github.com/rwsink/rwsink/bench/load"
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // TrialOptions are of everything that starts servers.
@@ -99,16 +100,16 @@ type outcome struct {
 	cpu        []float64 // of each set, up to its last answer
 	rate       []float64 // samples per second of each set
 	results    []*drive.Result
-	last       drive.Usage // at the last answer
-	rested     drive.Usage // after the rest
+	last       proc.Usage // at the last answer
+	rested     proc.Usage // after the rest
 	settledCPU float64     // of all sets up to the settled state, from the beginning
-	settled    drive.Usage
+	settled    proc.Usage
 	fsyncP99   float64 // seconds
 	disk       int64   // bytes at the last answer, log included
 	stored     int64   // bytes settled, log not included
 	readyCPU   float64 // to be ready again after the crash
 	ready      time.Duration
-	again      drive.Usage // when ready again
+	again      proc.Usage // when ready again
 }
 
 // locked is run in its turn.

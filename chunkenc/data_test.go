@@ -1,70 +1,21 @@
 package chunkenc_test
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/fixture"
 )
-
-// dataDir is where the series of benchmarks are: CODEC_DATA, or the samples here.
-func dataDir() string {
-	if dir := os.Getenv("CODEC_DATA"); dir != "" {
-		return dir
-	}
-	return "testdata"
-}
 
 // loadSeries reads a .rwd.gz file (see testdata/README.md).
 func loadSeries(name string) ([]*chunkenc.Samples, error) {
-	f, err := os.Open(filepath.Join(dataDir(), name))
-	if err != nil {
-		return nil, err
+	all, err := fixture.ReadSeries("testdata", name)
+	var out []*chunkenc.Samples
+	for _, s := range all {
+		out = append(out, &chunkenc.Samples{T: s.T, V: s.V})
 	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	r := bufio.NewReader(z)
-	magic := make([]byte, 4)
-	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != "RWD1" {
-		return nil, fmt.Errorf("magic %q: %w", magic, err)
-	}
-	count, err := binary.ReadUvarint(r)
-	var all []*chunkenc.Samples
-	for range count {
-		size, err1 := binary.ReadUvarint(r)
-		_, err2 := r.Discard(int(size))
-		n, err3 := binary.ReadUvarint(r)
-		if err = errors.Join(err1, err2, err3); err != nil {
-			return nil, err
-		}
-		s := &chunkenc.Samples{T: make([]int64, n), V: make([]float64, n)}
-		var t, delta int64
-		for i := range s.T {
-			dod, err := binary.ReadVarint(r)
-			if err != nil {
-				return nil, err
-			}
-			delta += dod
-			t += delta
-			s.T[i] = t
-		}
-		if err := binary.Read(r, binary.LittleEndian, s.V); err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, err
+	return out, err
 }
 
 // synthetic makes series of the shapes that metrics have, on a grid of 15 s with a

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/proc"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
 	"github.com/rwsink/rwsink/wal"
@@ -66,10 +66,7 @@ type usage struct {
 
 func readUsage() (u usage) {
 	runtime.ReadMemStats(&u.mem)
-	var r syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) == nil {
-		u.cpu = time.Duration(r.Utime.Nano() + r.Stime.Nano())
-	}
+	u.cpu = proc.CPUTime()
 	return u
 }
 

@@ -6,11 +6,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"syscall"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
+
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // BenchmarkRead reads a million samples, 5,000 series of 200, without a network.
@@ -40,24 +41,14 @@ func BenchmarkRead(b *testing.B) {
 			in := request1(b, []prompb.ReadRequest_ResponseType{mode}, everything(&prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: "__name__", Value: ".+"}))
 			h := r.srv.Config.Handler
 			b.ReportAllocs()
-			start := cpuTime()
+			start := proc.CPUTime()
 			for b.Loop() {
 				h.ServeHTTP(discard{}, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(in)))
 			}
-			b.ReportMetric(float64(cpuTime()-start)/float64(b.N*series*n), "cpu-ns/sample")
+			b.ReportMetric(float64((proc.CPUTime()-start).Nanoseconds())/float64(b.N*series*n), "cpu-ns/sample")
 			b.ReportMetric(r.metric(b, "rwsink_read_bytes_total", metricMode(mode))/r.metric(b, "rwsink_read_samples_total", metricMode(mode)), "bytes/sample")
 		})
 	}
-}
-
-// cpuTime returns the CPU time of the process so far, in nanoseconds: other work
-// on the machine does not count, nor does the benchmark's wall time mean much.
-func cpuTime() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 func metricMode(m prompb.ReadRequest_ResponseType) string {

@@ -2,9 +2,7 @@ package receiver
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/s2"
@@ -12,6 +10,7 @@ import (
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/proc"
 )
 
 // Bodies as the peers' figures were measured with: 2,000 series a request, one
@@ -79,16 +78,6 @@ func benchBodies2(series int, metadata bool) (raw [][]byte) {
 	return raw
 }
 
-// cpuTime returns the processor time that this process has taken, which says
-// more than the clock does on a machine that others use too.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // perSample runs f over the bodies by turns and reports what a sample costs.
 func perSample(b *testing.B, bodies [][]byte, f func(body []byte)) {
 	size := 0
@@ -98,12 +87,12 @@ func perSample(b *testing.B, bodies [][]byte, f func(body []byte)) {
 	b.SetBytes(int64(size / len(bodies)))
 	b.ReportAllocs()
 	i := 0
-	start := cpuTime()
+	start := proc.CPUTime()
 	for b.Loop() {
 		f(bodies[i%len(bodies)])
 		i++
 	}
-	b.ReportMetric(float64(cpuTime()-start)/float64(i)/benchBatch, "cpu-ns/sample")
+	b.ReportMetric(float64(proc.CPUTime()-start)/float64(i)/benchBatch, "cpu-ns/sample")
 	b.ReportMetric(float64(size)/benchSeries, "B/sample")
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/proc"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/store/block"
 	"github.com/rwsink/rwsink/wal"
@@ -123,9 +124,9 @@ func (f backfill) run(b *testing.B) (out backfilled) {
 		Limits: head.Limits{ColdBytes: backfillMemory},
 		Accept: head.Accept{Window: -1, TrustClock: true, Now: func() time.Time { return now }},
 	}}
-	begun := cpuTime()
+	begun := proc.CPUTime()
 	f.write(b, nil)
-	computing := cpuTime() - begun
+	computing := proc.CPUTime() - begun
 	debug.FreeOSMemory()
 	s, err := store.Open(o)
 	if err == nil {
@@ -140,7 +141,7 @@ func (f backfill) run(b *testing.B) (out backfilled) {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
-			out.memory = append(out.memory, memoryAt{resident(), s.Head().ColdBytes()})
+			out.memory = append(out.memory, memoryAt{proc.Resident(), s.Head().ColdBytes()})
 			select {
 			case <-stop:
 				return
@@ -148,12 +149,12 @@ func (f backfill) run(b *testing.B) (out backfilled) {
 			}
 		}
 	}()
-	begun = cpuTime()
+	begun = proc.CPUTime()
 	f.write(b, s)
 	if err := s.Flush(context.Background()); err != nil {
 		b.Fatal(err)
 	}
-	out.cpu = cpuTime() - begun - computing
+	out.cpu = proc.CPUTime() - begun - computing
 	close(stop)
 	<-stopped
 	for _, dir := range s.BlockDirs() {
@@ -189,20 +190,6 @@ func (r *backfilled) peak() (most int64) {
 		most = max(most, m.resident)
 	}
 	return most
-}
-
-// resident returns the resident memory of the process in bytes, 0 where the
-// system does not say.
-func resident() int64 {
-	var size, pages int64
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	if _, err := fmt.Sscan(string(data), &size, &pages); err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
 }
 
 // BenchmarkBackfill writes 200 series (2,000 with RWSINK_SOAK) of 30 days, 15 s

@@ -1,19 +1,14 @@
 package store_test
 
 import (
-	"bufio"
-	"compress/gzip"
+	"cmp"
 	"context"
-	"encoding/binary"
-	"errors"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +17,7 @@ import (
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/store/block"
 	"github.com/rwsink/rwsink/wal"
@@ -39,70 +35,27 @@ type point struct {
 	series int32
 }
 
-// loadSet reads a .rwd.gz file of CODEC_DATA, or of the samples that the codec
-// has (chunkenc/testdata/README.md).
+// loadSet reads a .rwd.gz file of CODEC_DATA, or of the samples that the codec has.
 func loadSet(name string) (*set, error) {
-	dir := os.Getenv("CODEC_DATA")
-	if dir == "" {
-		dir = "../chunkenc/testdata"
-	}
-	f, err := os.Open(filepath.Join(dir, name))
+	all, err := fixture.ReadSeries("../chunkenc/testdata", name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	r := bufio.NewReader(z)
-	if _, err := r.Discard(4); err != nil {
-		return nil, err
-	}
-	count, err := binary.ReadUvarint(r)
 	out := &set{}
-	for i := range count {
-		if err := out.readSeries(r, int32(i)); err != nil {
-			return nil, err
+	for i, s := range all {
+		ls := labels.FromStrings(labels.MetricName, "m", "name", s.Name)
+		if strings.HasPrefix(s.Name, "{") {
+			if ls, err = parser.NewParser(parser.Options{}).ParseMetric(s.Name); err != nil {
+				return nil, err
+			}
+		}
+		out.labels = append(out.labels, ls)
+		for k, t := range s.T {
+			out.points = append(out.points, point{t, s.V[k], int32(i)})
 		}
 	}
-	slices.SortStableFunc(out.points, func(a, b point) int { return int(max(-1, min(1, a.t-b.t))) })
-	return out, err
-}
-
-func (s *set) readSeries(r *bufio.Reader, i int32) error {
-	size, err := binary.ReadUvarint(r)
-	if err != nil {
-		return err
-	}
-	name := make([]byte, size)
-	if _, err := io.ReadFull(r, name); err != nil {
-		return err
-	}
-	ls := labels.FromStrings(labels.MetricName, "m", "name", string(name))
-	if len(name) > 0 && name[0] == '{' {
-		if ls, err = parser.NewParser(parser.Options{}).ParseMetric(string(name)); err != nil {
-			return err
-		}
-	}
-	s.labels = append(s.labels, ls)
-	n, err := binary.ReadUvarint(r)
-	var t, delta int64
-	from := len(s.points)
-	for range n {
-		dod, err1 := binary.ReadVarint(r)
-		err = errors.Join(err, err1)
-		delta += dod
-		t += delta
-		s.points = append(s.points, point{t: t, series: i})
-	}
-	var b [8]byte
-	for k := from; k < len(s.points); k++ {
-		_, err1 := io.ReadFull(r, b[:])
-		err = errors.Join(err, err1)
-		s.points[k].v = math.Float64frombits(binary.LittleEndian.Uint64(b[:]))
-	}
-	return err
+	slices.SortStableFunc(out.points, func(a, b point) int { return cmp.Compare(a.t, b.t) })
+	return out, nil
 }
 
 // late returns the points with half of them, at random, delay places later.
@@ -173,7 +126,7 @@ func BenchmarkSize(b *testing.B) {
 					if name == "nab-real" { // of long ago
 						clock.Store(time.Now().UnixMilli())
 					}
-					s := start(b, store.Options{Path: filepath.Join(quickDir(b), "data"), Sync: wal.SyncNever, Head: head.Options{
+					s := start(b, store.Options{Path: filepath.Join(fixture.QuickDir(b), "data"), Sync: wal.SyncNever, Head: head.Options{
 						Accept: head.Accept{Window: -1, TrustClock: true, Now: func() time.Time { return time.UnixMilli(clock.Load()) }},
 					}})
 					feed(b, s, y, &clock)
@@ -244,12 +197,4 @@ func report(b *testing.B, s *store.Store, samples int) {
 	b.ReportMetric(float64(index)/n, "index-B/sample")
 	b.ReportMetric(n/float64(entries), "samples/chunk")
 	b.ReportMetric(float64(columns), "columns")
-}
-
-func cpuTime() time.Duration {
-	var r syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
-		return 0
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

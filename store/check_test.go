@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/store/block"
 )
@@ -22,7 +23,7 @@ import (
 // segments, the newest with samples that no block has.
 func checkedDir(t *testing.T) (dir string, blocks, segments []string) {
 	t.Helper()
-	dir = filepath.Join(quickDir(t), "data")
+	dir = filepath.Join(fixture.QuickDir(t), "data")
 	s := open(t, store.Options{Path: dir, Segment: 1 << 10})
 	now := time.Now().UnixMilli()
 	commit := func(from int64, n int) {

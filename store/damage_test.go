@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -93,7 +94,7 @@ func TestHarmedFilesAtStart(t *testing.T) {
 // faultsOf returns what check finds in a copy of a directory.
 func faultsOf(t testing.TB, dir string) (faults []string) {
 	t.Helper()
-	to := filepath.Join(quickDir(t), "copy")
+	to := filepath.Join(fixture.QuickDir(t), "copy")
 	copyDir(t, dir, to)
 	_, faults, _ = findings(t, to)
 	return faults

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/store/block"
@@ -125,7 +126,7 @@ func TestCrashWhileASnapshotIsMade(t *testing.T) {
 // and deletes what it has written, while the store flushes, merges, cleans and makes snapshots:
 // it always reads what it wrote and did not delete.
 func TestDeleteAgainstWritesAndFlushes(t *testing.T) {
-	s, _, _ := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data"), Segment: 4000})
+	s, _, _ := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data"), Segment: 4000})
 	defer closeStore(t, s)
 	ctx, rounds := context.Background(), 60
 	if testing.Short() {
@@ -204,7 +205,7 @@ func samplesOf(t testing.TB, s *store.Store, i int) int {
 // TestDeletesAreRemembered: what was deleted is known to who fills gaps, over
 // restarts, as far as retention reaches; what a newer delete includes is not kept.
 func TestDeletesAreRemembered(t *testing.T) {
-	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, o := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	m := func(i string) labels.Labels { return labels.FromStrings("__name__", "m", "i", i) }
 	deleteOf(t, s, 1000, 2000, "1")
 	deleteOf(t, s, 5000, 6000, "1|2")
@@ -240,7 +241,7 @@ func TestDeletesAreRemembered(t *testing.T) {
 // TestManyDeletes: what is written of deletes beside the log grows about as their
 // number does, and a restart knows also those that were not saved.
 func TestManyDeletes(t *testing.T) {
-	s, fs, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, fs, o := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(context.Background()); err != nil {
 		t.Fatal(err)
@@ -273,7 +274,7 @@ func TestManyDeletes(t *testing.T) {
 // TestDeletesOutliveTheirBlocks: what retention has passed is remembered while a
 // block that began before still needs it.
 func TestDeletesOutliveTheirBlocks(t *testing.T) {
-	s, _, _ := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, _ := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	defer closeStore(t, s)
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(context.Background()); err != nil {
@@ -290,7 +291,7 @@ func TestDeletesOutliveTheirBlocks(t *testing.T) {
 
 // TestDamagedListOfDeletes: the log still has what the list lost; one of a newer version is refused.
 func TestDamagedListOfDeletes(t *testing.T) {
-	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, o := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(context.Background()); err != nil {
 		t.Fatal(err)
@@ -331,7 +332,7 @@ func TestDamagedListOfDeletes(t *testing.T) {
 // TestDeleteWhereTombstonesCannotBeSaved is durable in the log and seen at once;
 // a restart finds it, and the log is not cut before it is saved.
 func TestDeleteWhereTombstonesCannotBeSaved(t *testing.T) {
-	s, fs, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data"), Segment: 500})
+	s, fs, o := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data"), Segment: 500})
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(context.Background()); err != nil {
 		t.Fatal(err)
@@ -378,7 +379,7 @@ func TestDeleteWhereTombstonesCannotBeSaved(t *testing.T) {
 
 // TestASetAsideBlockBringsNothingDeletedBack: its samples come back from the log, as far as they were not deleted.
 func TestASetAsideBlockBringsNothingDeletedBack(t *testing.T) {
-	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, o := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(context.Background()); err != nil {
 		t.Fatal(err)
@@ -397,7 +398,7 @@ func TestASetAsideBlockBringsNothingDeletedBack(t *testing.T) {
 
 // TestWhatIsFoundDamagedIsGoneAtOnce: the read that meets damage fails, the next does without the block.
 func TestWhatIsFoundDamagedIsGoneAtOnce(t *testing.T) {
-	s, _, _ := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, _ := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	defer closeStore(t, s)
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(context.Background()); err != nil {
@@ -425,7 +426,7 @@ func TestWhatIsFoundDamagedIsGoneAtOnce(t *testing.T) {
 }
 
 func TestDeleteRefuses(t *testing.T) {
-	s, _, _ := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, _ := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	defer closeStore(t, s)
 	for name, ms := range map[string][]*labels.Matcher{
 		"no matcher": {},
@@ -449,7 +450,7 @@ func TestDeleteRefuses(t *testing.T) {
 
 // TestCheckAndDumpOfTombstones: check verifies them, dump prints them.
 func TestCheckAndDumpOfTombstones(t *testing.T) {
-	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, o := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(context.Background()); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store"
 )
@@ -20,7 +21,7 @@ import (
 // rig is a store on a stepFS whose clock stands.
 func rig(t *testing.T, o store.Options) (*store.Store, *stepFS, store.Options) {
 	t.Helper()
-	dir := quickDir(t)
+	dir := fixture.QuickDir(t)
 	f := &stepFS{graves: filepath.Join(dir, "graves")}
 	if err := os.Mkdir(f.graves, 0o755); err != nil {
 		t.Fatal(err)
@@ -34,6 +35,7 @@ func rig(t *testing.T, o store.Options) (*store.Store, *stepFS, store.Options) {
 	return start(t, o), f, o
 }
 
+// start opens a store that does only what the test asks for.
 func start(t testing.TB, o store.Options) *store.Store {
 	t.Helper()
 	s, err := store.Open(o)

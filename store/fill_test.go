@@ -17,6 +17,7 @@ import (
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/ooo"
 	"github.com/rwsink/rwsink/store"
 )
@@ -94,7 +95,7 @@ func TestFillOnlyAdds(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	dir := filepath.Join(quickDir(t), "data")
+	dir := filepath.Join(fixture.QuickDir(t), "data")
 	s := openQuiet(t, dir)
 	now := time.Now().UnixMilli()
 	staleNaN := math.Float64frombits(value.StaleNaN)
@@ -222,7 +223,7 @@ func TestFillTwice(t *testing.T) {
 		closeStore(t, s)
 		return n
 	}
-	once, twice := filepath.Join(quickDir(t), "once"), filepath.Join(quickDir(t), "twice")
+	once, twice := filepath.Join(fixture.QuickDir(t), "once"), filepath.Join(fixture.QuickDir(t), "twice")
 	s := openQuiet(t, once)
 	if got := fill(t, s, list); got.Samples != uint64(len(list)) {
 		t.Errorf("%+v", got)
@@ -244,7 +245,7 @@ func TestFillTwice(t *testing.T) {
 
 // TestFillLeavesNothing ends in the middle of a fill.
 func TestFillLeavesNothing(t *testing.T) {
-	dir := filepath.Join(quickDir(t), "data")
+	dir := filepath.Join(fixture.QuickDir(t), "data")
 	s := openQuiet(t, dir)
 	boom := errors.New("boom")
 	run := chunkenc.Samples{T: []int64{1}, V: []float64{1}}
@@ -298,7 +299,7 @@ func TestFillRanges(t *testing.T) {
 // TestFillBringsBack deletes what was filled and what was written, fills it
 // again, and finds it again, also after a start and a merge.
 func TestFillBringsBack(t *testing.T) {
-	dir := filepath.Join(quickDir(t), "data")
+	dir := filepath.Join(fixture.QuickDir(t), "data")
 	s := openQuiet(t, dir)
 	now := time.Now().UnixMilli()
 	b := s.Head().NewBatch()
@@ -345,7 +346,7 @@ func TestFillBringsBack(t *testing.T) {
 // TestFilledOverADelete: what is filled in where something was deleted stays, also
 // merged with blocks of before the delete, when the deletes are applied anew.
 func TestFilledOverADelete(t *testing.T) {
-	s, _, o := rig(t, store.Options{Path: filepath.Join(quickDir(t), "data")})
+	s, _, o := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
 	ctx := context.Background()
 	commit(t, s, 1, 12_000, 10, 1)
 	if err := s.Flush(ctx); err != nil {

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 )
 
 // TestReplayTakesNoMoreMemory: what a log of in order and late samples, half and half,
 // comes to in memory is about the same after a start as before.
 func TestReplayTakesNoMoreMemory(t *testing.T) {
-	o := store.Options{Path: filepath.Join(quickDir(t), "data"), Head: head.Options{Accept: head.Accept{
+	o := store.Options{Path: filepath.Join(fixture.QuickDir(t), "data"), Head: head.Options{Accept: head.Accept{
 		Window: -1, TrustClock: true, Now: func() time.Time { return time.UnixMilli(7_200_000) }}}}
 	heap := func() int64 {
 		runtime.GC()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -83,7 +84,7 @@ func testHistogram(n int) *histogram.Histogram {
 // snapshots and lets retention remove blocks, while views are open, and reads what
 // was acknowledged and not deleted since.
 func TestAnyAgeAnyOrder(t *testing.T) {
-	parent := quickDir(t)
+	parent := fixture.QuickDir(t)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -19,7 +20,7 @@ import (
 // without it they would outrank it. Containers and blocks only come to stand so
 // once the block duration has changed.
 func TestMergeWaitsForWhatStandsBetween(t *testing.T) {
-	o := store.Options{Path: quickDir(t), Head: head.Options{Accept: head.Accept{
+	o := store.Options{Path: fixture.QuickDir(t), Head: head.Options{Accept: head.Accept{
 		MaxFuture: time.Minute, Now: func() time.Time { return time.UnixMilli(0) }, TrustClock: true,
 	}}}
 	ctx := context.Background()
@@ -68,7 +69,7 @@ func TestMergeWaitsForWhatStandsBetween(t *testing.T) {
 // blocks that overlap stay few. Of one timestamp the last sample counts all the while.
 func TestOverlapsMergeInTiers(t *testing.T) {
 	const flushes, each, span = 128, 400, 100_000
-	o := store.Options{Path: quickDir(t), Head: head.Options{BlockDuration: span * 100 * time.Millisecond, Accept: head.Accept{
+	o := store.Options{Path: fixture.QuickDir(t), Head: head.Options{BlockDuration: span * 100 * time.Millisecond, Accept: head.Accept{
 		MaxFuture: time.Minute, Now: func() time.Time { return time.UnixMilli(0) }, TrustClock: true,
 	}}}
 	o.Head.Accept.MaxFuture = o.Head.BlockDuration
@@ -122,16 +123,9 @@ func checkRead(t *testing.T, s *store.Store, want map[int64]float64) {
 	}
 }
 
-// openIdle opens a store that does only what the test asks for.
+// openIdle opens a store that takes samples of any age and does only what the test asks for.
 func openIdle(t *testing.T, o store.Options) *store.Store {
 	t.Helper()
 	o.Head.Accept.Window = -1
-	s, err := store.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ReplayOnly(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return start(t, o)
 }

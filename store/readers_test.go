@@ -17,6 +17,7 @@ import (
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -272,7 +273,7 @@ func TestThousandBlocks(t *testing.T) {
 
 // manyBlocks makes n blocks of a sample each and says how long a view then takes.
 func manyBlocks(t testing.TB, n int) (*store.Store, time.Duration) {
-	o := store.Options{Path: filepath.Join(quickDir(t), "data"), Head: head.Options{
+	o := store.Options{Path: filepath.Join(fixture.QuickDir(t), "data"), Head: head.Options{
 		BlockDuration: time.Second, Exemplars: 10,
 		Accept: head.Accept{Window: -1, TrustClock: true, Now: func() time.Time { return time.UnixMilli(0) }, MaxFuture: 1000 * time.Hour},
 	}}

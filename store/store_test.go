@@ -35,25 +35,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// quickDir is a directory for tests with many files: in memory where there is such a place.
-func quickDir(t testing.TB) string {
-	t.Helper()
-	const memory = "/dev/shm"
-	if _, err := os.Stat(memory); err != nil {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "rwsink-store-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // open opens and replays a store; it is closed with the test unless closed before.
 func open(t *testing.T, o store.Options) *store.Store {
 	t.Helper()

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -55,7 +56,7 @@ type sweep struct {
 }
 
 func newSweep(t *testing.T) *sweep {
-	w := &sweep{t: t, dir: filepath.Join(quickDir(t), "data"), now: 20_000, want: plain{}}
+	w := &sweep{t: t, dir: filepath.Join(fixture.QuickDir(t), "data"), now: 20_000, want: plain{}}
 	w.fs = &stepFS{graves: filepath.Join(filepath.Dir(w.dir), "graves")}
 	if err := os.Mkdir(w.fs.graves, 0o755); err != nil {
 		t.Fatal(err)

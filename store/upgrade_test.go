@@ -10,6 +10,7 @@ import (
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/store/block"
 )
@@ -17,7 +18,7 @@ import (
 // TestBlockOfVersion1 opens a store with a block whose index is not packed, reads
 // it, and merges it with what came later: into a block of the version of today.
 func TestBlockOfVersion1(t *testing.T) {
-	dir := filepath.Join(quickDir(t), "data")
+	dir := filepath.Join(fixture.QuickDir(t), "data")
 	if err := os.CopyFS(filepath.Join(dir, "blocks"), os.DirFS("block/testdata/golden/v1")); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
@@ -30,7 +31,7 @@ const hour = int64(3600 * 1000)
 // It returns what of it is in blocks and not deleted.
 func prometheusDir(t *testing.T) (dir string, want []string) {
 	t.Helper()
-	dir = filepath.Join(quickDir(t), "prometheus")
+	dir = filepath.Join(fixture.QuickDir(t), "prometheus")
 	o := tsdb.DefaultOptions()
 	o.OutOfOrderTimeWindow = 48 * hour
 	o.RetentionDuration = 0
@@ -93,7 +94,7 @@ func prometheusDir(t *testing.T) (dir string, want []string) {
 
 func TestImportPrometheus(t *testing.T) {
 	dir, want := prometheusDir(t)
-	into := filepath.Join(quickDir(t), "into")
+	into := filepath.Join(fixture.QuickDir(t), "into")
 	out, said := importInto(t, into, dir)
 	got := readDir(t, into)
 	slices.Sort(got)
@@ -105,7 +106,7 @@ func TestImportPrometheus(t *testing.T) {
 		t.Errorf("the head is not named: %q", said)
 	}
 	// One block after another, in any order, comes to the same.
-	one := filepath.Join(quickDir(t), "one")
+	one := filepath.Join(fixture.QuickDir(t), "one")
 	blocks, err := filepath.Glob(filepath.Join(dir, "0*"))
 	must(t, err)
 	slices.Reverse(blocks)
@@ -139,7 +140,7 @@ func TestImportDamaged(t *testing.T) {
 	endless := filepath.Join(dir, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	must(t, os.Mkdir(endless, 0o700))
 	must(t, os.WriteFile(filepath.Join(endless, "meta.json"), []byte(`{"version":1,"minTime":-9223372036854775808,"maxTime":9223372036854775807,"stats":{"numSamples":1}}`), 0o600))
-	into := filepath.Join(quickDir(t), "in[to") // no pattern
+	into := filepath.Join(fixture.QuickDir(t), "in[to") // no pattern
 	must(t, os.MkdirAll(into, 0o700))
 	left := filepath.Join(into, "import-1.tmp")
 	must(t, os.WriteFile(left, nil, 0o600))
@@ -201,7 +202,7 @@ func TestImportRefusesInputs(t *testing.T) {
 // whole or in part.
 func TestImportBeyondRetention(t *testing.T) {
 	dir, want := prometheusDir(t)
-	o := options(filepath.Join(quickDir(t), "into"))
+	o := options(filepath.Join(fixture.QuickDir(t), "into"))
 	var times []int64
 	for _, s := range want {
 		times = append(times, timeOf(s))

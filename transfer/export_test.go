@@ -20,6 +20,7 @@ import (
 	promenc "github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
@@ -208,7 +209,7 @@ func TestExportOfAnother(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
 		var ids [2][]byte
 		for i := range 2 {
-			o := transfer.ExportOptions{Store: options(quickDir(t)), Output: out, Format: format, From: math.MinInt64, To: math.MaxInt64}
+			o := transfer.ExportOptions{Store: options(fixture.QuickDir(t)), Output: out, Format: format, From: math.MinInt64, To: math.MaxInt64}
 			s, err := store.OpenOffline(context.Background(), o.Store)
 			must(t, err)
 			b := s.Head().NewBatch()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
@@ -74,7 +75,7 @@ func TestImportOnFailingDisk(t *testing.T) {
 	dir, newest, _ := randomDir(t, false)
 	lines := filepath.Join(t.TempDir(), "lines")
 	export(t, transfer.ExportOptions{Store: options(dir), Output: lines, Format: transfer.JSON, From: newest - 10*hour, To: math.MaxInt64})
-	whole, into := filepath.Join(quickDir(t), "whole"), filepath.Join(quickDir(t), "into")
+	whole, into := filepath.Join(fixture.QuickDir(t), "whole"), filepath.Join(fixture.QuickDir(t), "into")
 	importInto(t, whole, lines)
 	for steps, done := 0, false; !done; steps += 3 {
 		left := steps

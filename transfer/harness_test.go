@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -18,28 +17,10 @@ import (
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
-
-// quickDir is a directory for tests with many files: in memory where there is such a place.
-func quickDir(t testing.TB) string {
-	t.Helper()
-	const memory = "/dev/shm"
-	if _, err := os.Stat(memory); err != nil {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "rwsink-transfer-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -67,7 +48,7 @@ var oddValues = []float64{1, 2, math.Inf(1), math.Inf(-1), math.Copysign(0, -1),
 // order, in blocks, in the head and in both, and returns what it holds.
 func randomDir(t testing.TB, starts bool) (dir string, newest int64, want []string) {
 	t.Helper()
-	dir = filepath.Join(quickDir(t), "data")
+	dir = filepath.Join(fixture.QuickDir(t), "data")
 	s, err := store.OpenOffline(context.Background(), options(dir))
 	must(t, err)
 	rng := newRand(t)

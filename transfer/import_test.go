@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/transfer"
 )
 
@@ -27,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 				expect = append(expect, standardText(s))
 			}
 		}
-		into := filepath.Join(quickDir(t), "into")
+		into := filepath.Join(fixture.QuickDir(t), "into")
 		got, said := importInto(t, into, out)
 		if got.Samples != uint64(len(want)) || got.Refused() || len(said) > 0 {
 			t.Errorf("%s: %s %q, want %d samples", format, got, said[:min(3, len(said))], len(want))
@@ -54,7 +55,7 @@ func TestImportEndsWithItsContext(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			out, err := transfer.Import(ctx, transfer.ImportOptions{
-				Store: options(filepath.Join(quickDir(t), "into")), Inputs: []string{transfer.Stdin}, Stdin: r, Format: format,
+				Store: options(filepath.Join(fixture.QuickDir(t), "into")), Inputs: []string{transfer.Stdin}, Stdin: r, Format: format,
 				From: math.MinInt64, To: math.MaxInt64,
 			})
 			if out.Bad > 0 {

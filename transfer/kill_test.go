@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/transfer"
 )
@@ -81,7 +82,7 @@ func TestImportKilled(t *testing.T) {
 	for _, format := range []transfer.Format{transfer.JSON, transfer.Blocks} {
 		in := filepath.Join(t.TempDir(), "in")
 		export(t, transfer.ExportOptions{Store: options(dir), Output: in, Format: format, From: math.MinInt64, To: math.MaxInt64})
-		base := quickDir(t)
+		base := fixture.QuickDir(t)
 		whole, into := filepath.Join(base, "whole"), filepath.Join(base, "into")
 		killed(t, []string{"import", whole, in}, []string{"import", into, in}, func() {
 			if store.Exists(into) != nil {
@@ -146,7 +147,7 @@ func bytesOf(t *testing.T, dir string) (n int64) {
 func TestExportKilled(t *testing.T) {
 	dir, _, want := randomDir(t, true)
 	for _, format := range []transfer.Format{transfer.JSON, transfer.Blocks} {
-		base := quickDir(t)
+		base := fixture.QuickDir(t)
 		whole, out := filepath.Join(base, "whole"), filepath.Join(base, "out")
 		killed(t, []string{string(format), dir, whole}, []string{string(format), dir, out}, func() {})
 		if format == transfer.JSON {

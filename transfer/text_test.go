@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rwsink/rwsink/internal/fixture"
 	"github.com/rwsink/rwsink/transfer"
 )
 
 // importText imports a text and returns what is in the directory then.
 func importText(t *testing.T, format transfer.Format, text string) (out transfer.Imported, said, got []string) {
 	t.Helper()
-	dir := quickDir(t)
+	dir := fixture.QuickDir(t)
 	out, err := transfer.Import(context.Background(), transfer.ImportOptions{
 		Store: options(filepath.Join(dir, "data")), Inputs: []string{transfer.Stdin}, Stdin: strings.NewReader(text), Format: format,
 		From: math.MinInt64, To: math.MaxInt64, Say: func(s string) { said = append(said, s) },
@@ -244,7 +245,7 @@ func TestHistogramsAsReceived(t *testing.T) {
 // TestBounds imports samples on both sides of what retention and the clock let in.
 func TestBounds(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	o := options(filepath.Join(quickDir(t), "data"))
+	o := options(filepath.Join(fixture.QuickDir(t), "data"))
 	o.Head.Accept.Now = func() time.Time { return now }
 	o.Head.Accept.Retention, o.Head.Accept.MaxFuture = 24*time.Hour, time.Minute
 	oldest, newest := now.Add(-24*time.Hour).UnixMilli(), now.Add(time.Minute).UnixMilli()

@@ -1,8 +1,7 @@
-// Package drive sends a prepared load to a remote-write URL, watches the process
-// that takes it, and reads everything back.
+// Package drive sends a prepared load to a remote-write URL and reads everything back.
 //
-// In: a load.Set and a URL. Out: a Result, what was answered and how fast; Usage,
-// what a process has used; a Verdict, what a read gave that differs from the load.
+// In: a load.Set and a URL. Out: a Result, what was answered and how fast; a Verdict,
+// what a read gave that differs from the load.
 //
 // Run gives each client of the load a connection of its own and sends its bodies
 // in order, with as many requests under way as Options.InFlight says: HTTP/1.1

@@ -23,7 +23,7 @@ var floors = map[string]row{
 	"receiver": {3, []string{"head", "internal/metrics"}},
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},
 	"admin":    {3, []string{"head", "internal/instant", "store"}},
-	"bench":    {3, []string{"bench/drive", "bench/load"}}, // meets servers over HTTP alone
+	"bench":    {3, []string{"bench/drive", "bench/load", "internal/proc"}}, // meets servers over HTTP alone
 	"transfer": {3, []string{"chunkenc", "head", "internal/vfs", "ooo", "store", "store/block"}},
 
 	"store":       {2, []string{"chunkenc", "head", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
@@ -40,6 +40,7 @@ var floors = map[string]row{
 	"internal/instant":  {0, nil},
 	"internal/memlimit": {0, nil},
 	"internal/metrics":  {0, nil},
+	"internal/proc":     {0, nil},
 	"internal/vfs":      {0, nil},
 
 	"acceptance":    {beside, nil},
@@ -47,10 +48,11 @@ var floors = map[string]row{
 }
 
 // forTests are the helpers that the tests of any package may import.
-var forTests = []string{"internal/built", "internal/rounds", "internal/vfs/memfs"}
+var forTests = []string{"internal/built", "internal/fixture", "internal/rounds", "internal/vfs/memfs"}
 
 func init() {
 	floors["internal/built"] = row{0, nil}
+	floors["internal/fixture"] = row{0, nil}
 	floors["internal/rounds"] = row{0, nil}
 	floors["internal/vfs/memfs"] = row{0, []string{"internal/vfs"}}
 }

@@ -1,13 +1,13 @@
-package drive
+package proc
 
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -23,8 +23,8 @@ type Usage struct {
 // tick is the unit of times in /proc, the same on every Linux.
 const tick = 10 * time.Millisecond
 
-// ReadUsage returns the usage of a running process.
-func ReadUsage(pid int) (Usage, error) {
+// Read returns the usage of a running process.
+func Read(pid int) (Usage, error) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	var u Usage
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
@@ -72,23 +72,22 @@ func keyed(name string) (map[string]int64, error) {
 	return out, nil
 }
 
-// DiskBytes is the sum of the sizes of the files below dir. Files that go
-// meanwhile count nothing.
-func DiskBytes(dir string) (int64, error) {
-	var sum int64
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			if os.IsNotExist(err) && path != dir {
-				return nil
-			}
-			return err
-		}
-		if d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				sum += info.Size()
-			}
-		}
-		return nil
-	})
-	return sum, err
+// CPUTime is the user and system time that this process has taken so far, to the
+// microsecond.
+func CPUTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic("BUG: a process cannot ask for its own usage: " + err.Error())
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Resident is the memory of this process that is resident, in bytes, 0 where the
+// system does not say.
+func Resident() int64 {
+	u, err := Read(os.Getpid())
+	if err != nil {
+		return 0
+	}
+	return u.RSS
 }
