@@ -71,6 +71,12 @@ func TestTable(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("%q", b.String())
 	}
+	b.Reset()
+	tab.begin(&b)
+	tab.row(&b, tab.rows[0]...)
+	if want := "| a | longer |\n| --- | --- |\n| µ | 1 |\n"; b.String() != want {
+		t.Errorf("%q", b.String())
+	}
 }
 
 // TestFloorDoesTheWork checks that the last step finds every series and appends
@@ -187,5 +193,84 @@ func TestNotReadBack(t *testing.T) {
 	s.read = ""
 	if err := s.verify(context.Background(), []*load.Set{set}); err != nil {
 		t.Errorf("%v of a program without remote read", err)
+	}
+}
+
+func TestChosen(t *testing.T) {
+	name := func(m measurement) string { return m.name }
+	for only, want := range map[string]int{"": len(measurements), "^late$": 1, "^(late|day)$": 2} {
+		if got, err := chosen(only, "goal", measurements, name); err != nil || len(got) != want {
+			t.Errorf("%q: %d, %v", only, len(got), err)
+		}
+	}
+	for only, want := range map[string]string{
+		"latecy": "--only=latecy matches no goal, there are canonical, new-series, late,", "(": "--only: error parsing",
+	} {
+		var out bytes.Buffer
+		err := Goals(context.Background(), TrialOptions{Rounds: 1, Scale: 1, Only: only, Log: &out}, &out)
+		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%q: %v\n%s", only, err, &out)
+		}
+	}
+	e := &env{TrialOptions: TrialOptions{Only: "prometheus"}}
+	if _, err := e.peers(); err == nil || !strings.Contains(err.Error(), "matches no peer, there are rwsink, Prometheus, VictoriaMetrics") {
+		t.Error(err)
+	}
+}
+
+// TestPlace asks at every minute of a day: a load is of the past and not of long ago,
+// and at the same distance from the border at every hour.
+func TestPlace(t *testing.T) {
+	for _, p := range []place{across, upTo} {
+		for _, samples := range []int{1, 20, 100, 300, 6000} {
+			s := load.Canonical(1, 10, samples, 0)
+			past := p.past(&s)
+			for now := time.Unix(1_800_000_000, 0); now.Before(time.Unix(1_800_086_400, 0)); now = now.Add(time.Minute) {
+				s.EndAt(now.UnixMilli(), past)
+				later, wait := shift(&s, now)
+				s.Start += later.Milliseconds()
+				if into := s.End().Add(-past).UnixMilli() % load.Far.Milliseconds(); into != load.Far.Milliseconds()/2 {
+					t.Fatalf("%d samples at %v: the border is %d ms into a range", samples, now, into)
+				}
+				now := now.Add(wait)
+				if s.End().After(now) || s.Cold().Before(now.Add(goodFor)) || wait > past+goodFor {
+					t.Fatalf("%d samples: at %v a load that ends at %v, cold at %v", samples, now, s.End(), s.Cold())
+				}
+			}
+		}
+	}
+}
+
+// TestRenew makes what has grown old again, the loads of all trials by as much.
+func TestRenew(t *testing.T) {
+	e := &env{TrialOptions: TrialOptions{Log: io.Discard}}
+	var trials []trial
+	var starts []int64
+	for i := range 2 {
+		spec := load.Canonical(1, 10, 20, time.Now().Add(-2*load.Far-time.Duration(1+i)*time.Second).UnixMilli())
+		set, err := load.Prepare(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer set.Close()
+		trials, starts = append(trials, trial{sets: []*load.Set{set, set}}), append(starts, set.Start)
+	}
+	unlock, err := e.turn(context.Background(), trials...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	later := trials[0].sets[0].Start - starts[0]
+	if later == 0 || later%load.Far.Milliseconds() != 0 {
+		t.Errorf("moved by %d ms", later)
+	}
+	for i, tr := range trials {
+		set := tr.sets[0]
+		if later, wait := shift(&set.Spec, time.Now()); later != 0 || wait != 0 {
+			t.Errorf("load %d is not good: %v", i, set.End())
+		}
+		if set.Start-starts[i] != later || set.Requests() == 0 || set.Clients[0][0].Newest < set.Start {
+			t.Errorf("load %d moved by %d ms, the other by %d", i, set.Start-starts[i], later)
+		}
 	}
 }

@@ -243,10 +243,11 @@ func Floor(ctx context.Context, o TrialOptions, out io.Writer) error {
 	for _, protocol := range []int{1, 2} {
 		spec := o.Spec
 		spec.Protocol = protocol
-		set, err := e.prepare(ctx, spec)
+		sets, err := e.sets(ctx, across, spec)
 		if err != nil {
 			return err
 		}
+		set := sets[0]
 		u, f, err := e.unit(ctx, set, o.Rounds)
 		set.Close()
 		if err != nil {

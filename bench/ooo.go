@@ -40,22 +40,16 @@ func OOO(ctx context.Context, o TrialOptions, out io.Writer) error {
 		return err
 	}
 	defer e.close()
-	var sets []*load.Set
-	defer func() {
-		for _, s := range sets {
-			s.Close()
-		}
-	}()
-	for _, late := range oooLate {
-		e.logf("preparing %g %% late", late)
-		spec := o.Spec
-		spec.Late = late / 100
-		set, err := e.prepare(ctx, spec)
-		if err != nil {
-			return err
-		}
-		sets = append(sets, set)
+	specs := make([]load.Spec, len(oooLate))
+	for i, late := range oooLate {
+		specs[i] = o.Spec
+		specs[i].Late = late / 100
 	}
+	sets, err := e.sets(ctx, across, specs...)
+	if err != nil {
+		return err
+	}
+	defer closeSets(sets)
 	var kinds []oooKind
 	for _, encoding := range []string{"delta", "raw"} {
 		for _, samples := range []int{128, 2048} {
@@ -81,21 +75,25 @@ func (e *env) ooo(ctx context.Context, kinds []oooKind, sets []*load.Set) (rate,
 			if round == 0 {
 				rate[i], cpu[i] = make([]figures, len(sets)), make([]figures, len(sets))
 			}
-			unlock, err := e.lock(ctx)
+			p := rwsink("rwsink", e.Binary, "--storage.chunk-encoding="+k.encoding, fmt.Sprintf("--storage.chunk-samples=%d", k.samples))
+			var trials []trial
+			for j := range sets {
+				trials = append(trials, trial{program: p, sets: sets[j : j+1], settle: j == 0})
+			}
+			unlock, err := e.turn(ctx, trials...)
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			p := rwsink("rwsink", e.Binary, "--storage.chunk-encoding="+k.encoding, fmt.Sprintf("--storage.chunk-samples=%d", k.samples))
-			for j, set := range sets {
+			for j, t := range trials {
 				e.logf("round %d: %s, %d samples a chunk, %g %% late", round+1, k.encoding, k.samples, oooLate[j])
-				o, err := e.run(ctx, trial{program: p, sets: []*load.Set{set}, settle: j == 0})
+				o, err := e.run(ctx, t)
 				if err != nil {
 					unlock()
 					return nil, nil, nil, err
 				}
 				rate[i][j], cpu[i][j] = append(rate[i][j], o.rate[0]), append(cpu[i][j], o.cpu[0])
 				if j == 0 {
-					stored[i] = append(stored[i], float64(o.stored)/float64(set.Total()))
+					stored[i] = append(stored[i], float64(o.stored)/float64(sets[j].Total()))
 				}
 			}
 			unlock()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/rwsink/rwsink/bench/load"
@@ -29,10 +28,6 @@ type peer struct {
 
 // peers are the programs whose name matches o.Only, all without it.
 func (e *env) peers() ([]*peer, error) {
-	only, err := regexp.Compile(e.Only)
-	if err != nil {
-		return nil, err
-	}
 	prometheus := filepath.Join(e.Cache, "prometheus-"+prometheusVersion)
 	all := []*peer{
 		{program: rwsink("rwsink", e.Binary), protocol: 1},
@@ -41,15 +36,14 @@ func (e *env) peers() ([]*peer, error) {
 		{program: prometheusProgram("Prometheus", prometheus), protocol: 2},
 		{program: victoriaMetrics(filepath.Join(e.Cache, "victoria-metrics-"+victoriaMetricsVersion)), protocol: 1},
 	}
-	var out []*peer
-	for _, p := range all {
-		if !only.MatchString(p.name) {
-			continue
-		}
+	out, err := chosen(e.Only, "peer", all, func(p *peer) string { return p.name })
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range out {
 		if _, err := os.Stat(p.binary); err != nil {
 			return nil, fmt.Errorf("%s is not built, make bench-peers does that: %w", p.name, err)
 		}
-		out = append(out, p)
 	}
 	return out, nil
 }
@@ -66,19 +60,18 @@ func Peers(ctx context.Context, o TrialOptions, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	specs := []load.Spec{o.Spec, o.Spec}
+	specs[0].Protocol, specs[1].Protocol = 1, 2
+	prepared, err := e.sets(ctx, across, specs...)
+	if err != nil {
+		return err
+	}
+	defer closeSets(prepared)
 	sets := map[int]*load.Set{}
 	units := map[int]unit{}
-	for _, protocol := range []int{1, 2} {
-		spec := o.Spec
-		spec.Protocol = protocol
-		e.logf("preparing remote write %d.0", protocol)
-		set, err := e.prepare(ctx, spec)
-		if err != nil {
-			return err
-		}
-		defer set.Close()
-		sets[protocol] = set
-		if units[protocol], _, err = e.unit(ctx, set, unitRounds); err != nil {
+	for _, set := range prepared {
+		sets[set.Protocol] = set
+		if units[set.Protocol], _, err = e.unit(ctx, set, unitRounds); err != nil {
 			return err
 		}
 	}

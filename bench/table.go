@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,6 +15,17 @@ type table struct {
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// begin writes the head of a table whose rows follow one by one.
+func (t *table) begin(w io.Writer) {
+	t.row(w, t.head...)
+	t.row(w, slices.Repeat([]string{"---"}, len(t.head))...)
+}
+
+// row writes a row at once.
+func (t *table) row(w io.Writer, cells ...string) {
+	fmt.Fprintln(w, "| "+strings.Join(cells, " | ")+" |")
+}
 
 // print writes the table, its columns aligned.
 func (t *table) print(w io.Writer) {

@@ -78,12 +78,6 @@ func (e *env) lock(ctx context.Context) (unlock func(), err error) {
 
 func (e *env) logf(format string, args ...any) { fmt.Fprintf(e.Log, format+"\n", args...) }
 
-// prepare makes a load that ends now.
-func (e *env) prepare(ctx context.Context, spec load.Spec) (*load.Set, error) {
-	spec.EndAt(time.Now().UnixMilli())
-	return load.Prepare(ctx, spec)
-}
-
 // trial is one server and what it is put to.
 type trial struct {
 	program program
@@ -102,7 +96,7 @@ type outcome struct {
 	results    []*drive.Result
 	last       proc.Usage // at the last answer
 	rested     proc.Usage // after the rest
-	settledCPU float64     // of all sets up to the settled state, from the beginning
+	settledCPU float64    // of all sets up to the settled state, from the beginning
 	settled    proc.Usage
 	fsyncP99   float64 // seconds
 	disk       int64   // bytes at the last answer, log included
@@ -114,7 +108,7 @@ type outcome struct {
 
 // locked is run in its turn.
 func (e *env) locked(ctx context.Context, t trial) (*outcome, error) {
-	unlock, err := e.lock(ctx)
+	unlock, err := e.turn(ctx, t)
 	if err != nil {
 		return nil, err
 	}

@@ -215,15 +215,32 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
+// TestEndAt places loads at every 97th second of a day, and before 1970: they end
+// before now, at one distance from the border, and are never of long ago for longer
+// than they lie behind it.
 func TestEndAt(t *testing.T) {
-	block := load.Far.Milliseconds()
-	for _, into := range []int64{0, 1, 60_000, 24 * 60_000, 26 * 60_000, block - 1} {
-		spec := load.Canonical(1, 10, 100, end)
-		now := end/block*block + into
-		spec.EndAt(now)
-		first, last := spec.Time(0, 0), spec.Time(9, 99)
-		if last >= now || first/block != last/block || last < now-2*25*60_000 {
-			t.Errorf("now %d: %d to %d", now, first, last)
+	block, past := load.Far.Milliseconds(), 5*time.Minute
+	for _, day := range []int64{end / 86_400_000 * 86_400_000, -10 * 86_400_000} {
+		var first load.Spec
+		for now := day; now < day+86_400_000; now += 97_000 {
+			spec := load.Canonical(1, 10, 100, end)
+			spec.EndAt(now, past)
+			if first.Samples == 0 {
+				first = spec
+			}
+			for _, k := range []int{0, 79, 80, 99} {
+				if a, b := spec.Time(3, k)-spec.Start, first.Time(3, k)-first.Start; a != b || (spec.Start-first.Start)%block != 0 {
+					t.Fatalf("now %d: sample %d at %d, want %d", now, k, a, b)
+				}
+			}
+			middle := spec.End().Add(-past)
+			if before, after := spec.Time(9, 78), spec.Time(0, 80); (middle.UnixMilli()%block+block)%block != block/2 || before >= middle.UnixMilli() || after < middle.UnixMilli() {
+				t.Fatalf("now %d: the border is %v", now, middle)
+			}
+			over := now - spec.Cold().UnixMilli()
+			if last := spec.Time(9, 99); last >= now || over > past.Milliseconds() || spec.Cold().Sub(spec.End()) != load.Far-past {
+				t.Fatalf("now %d: the last sample is of %d, cold from %v on", now, last, spec.Cold())
+			}
 		}
 	}
 }

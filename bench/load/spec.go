@@ -28,7 +28,7 @@ type Spec struct {
 	Seed    uint64
 }
 
-// Far is what lies beyond the usual range of a block.
+// Far is the usual range of a block.
 const Far = 2 * time.Hour
 
 // Bounds of a Spec: indexes are held in 32 bits.
@@ -52,15 +52,33 @@ func Canonical(protocol, series, samples int, end int64) Spec {
 // startBefore returns the start of a load that ends before end.
 func (s *Spec) startBefore(end int64) int64 { return end - int64(s.Samples)*s.Interval.Milliseconds() }
 
-// EndAt moves the load so that it ends before end, Unix milliseconds, and within
-// one range of 2 hours if it is short enough and that costs at most its length:
-// so that two runs at different hours cut the same number of ranges.
-func (s *Spec) EndAt(end int64) {
-	span, block := int64(s.Samples)*s.Interval.Milliseconds(), Far.Milliseconds()
-	if into := end % block; span <= block && into < span {
-		end -= into
+// Length is from the first scrape to where the next would be.
+func (s *Spec) Length() time.Duration { return time.Duration(s.Samples) * s.Interval }
+
+// End is the time before which the last sample lies.
+func (s *Spec) End() time.Time { return time.UnixMilli(s.Start).Add(s.Length()) }
+
+// EndAt moves the load to the last place before now, Unix milliseconds, where it ends
+// past behind the middle of a range of Far: so it lies across the same borders of
+// ranges, and of equal parts of them, at every hour.
+func (s *Spec) EndAt(now int64, past time.Duration) {
+	after := (Far/2 + past).Milliseconds()
+	s.Start = s.startBefore(rangeStart(now-after) + after)
+}
+
+// Cold is when the range in which the load ends has been over for half its length:
+// from then on what is sent of it is of a time long past.
+func (s *Spec) Cold() time.Time {
+	return time.UnixMilli(rangeStart(s.End().UnixMilli() - 1)).Add(Far + Far/2)
+}
+
+// rangeStart is where the range of Far begins that t, Unix milliseconds, lies in.
+func rangeStart(t int64) int64 {
+	into := t % Far.Milliseconds()
+	if into < 0 {
+		into += Far.Milliseconds()
 	}
-	s.Start = s.startBefore(end)
+	return t - into
 }
 
 // Validate names what is wrong with s.

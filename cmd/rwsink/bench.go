@@ -32,11 +32,13 @@ func benchFlags(app *kingpin.Application) benchCommands {
 	}
 	sub("load", "Send a load to a remote-write URL and report. The default.", benchLoad).Default()
 	sub("floor", "Measure the least that a receiver must do with the same bodies, and a bare HTTP sink.", func(c *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {
-		return benchTrial(c, bench.Floor, 3)
+		return benchTrial(c, &bench.TrialOptions{}, bench.Floor)
 	})
 	sub("ooo", "Measure what late samples cost, for compressed and uncompressed chunks.", benchOOO)
 	sub("peers", "Measure rwsink, Prometheus and VictoriaMetrics side by side; make bench-peers builds them.", func(c *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {
-		return benchTrial(c, bench.Peers, 3)
+		var o bench.TrialOptions
+		onlyFlag(c, &o)
+		return benchTrial(c, &o, bench.Peers)
 	})
 	sub("goals", "Measure what the project promises, each with its figure beside it.", benchGoals)
 	sub("sink", "Serve HTTP that takes every body and does nothing, as a yardstick.", benchSink).Hidden()
@@ -55,7 +57,6 @@ type specFlags struct {
 	spec                 load.Spec
 	values               string
 	late, lateFar, churn float64 // percent
-	end                  instant.Time
 }
 
 func (s *specFlags) define(cmd *kingpin.CmdClause) {
@@ -64,8 +65,6 @@ func (s *specFlags) define(cmd *kingpin.CmdClause) {
 	cmd.Flag("series", "Series at any one time.").Default("100000").IntVar(&d.Series)
 	cmd.Flag("samples", "Samples a series.").Default("100").IntVar(&d.Samples)
 	cmd.Flag("interval", "Time between the samples of a series.").Default("15s").DurationVar(&d.Interval)
-	s.end = instant.Time(time.Now().UnixMilli())
-	cmd.Flag("end", "Time before which the load ends, as RFC 3339 or in Unix seconds; by default now.").SetValue(&s.end)
 	cmd.Flag("labels", "Labels a series beside its name, on average.").Default("10.4").Float64Var(&d.Labels)
 	cmd.Flag("values", "Model of the values.").Default("mixed").EnumVar(&s.values, load.ValuesNames()...)
 	cmd.Flag("churn", "Percent of the series that end on the way and are followed by new ones.").Default("0").Float64Var(&s.churn)
@@ -88,7 +87,6 @@ func (s *specFlags) parsed() (load.Spec, error) {
 		return spec, err
 	}
 	spec.Late, spec.LateFar, spec.Churn = s.late/100, s.lateFar/100, s.churn/100
-	spec.Start = int64(s.end) - int64(spec.Samples)*spec.Interval.Milliseconds()
 	return spec, spec.Validate()
 }
 
@@ -98,6 +96,8 @@ func benchLoad(cmd *kingpin.CmdClause) func(context.Context, io.Writer, io.Write
 	var settle, verify bool
 	cmd.Flag("url", "Remote-write endpoint.").Default("http://127.0.0.1:9201/api/v1/write").StringVar(&o.Drive.URL)
 	s.define(cmd)
+	end := instant.Time(time.Now().UnixMilli())
+	cmd.Flag("end", "Time before which the load ends, as RFC 3339 or in Unix seconds; by default now.").SetValue(&end)
 	cmd.Flag("in-flight", "Requests under way a client (pipelining).").Default("1").IntVar(&o.Drive.InFlight)
 	cmd.Flag("rate", "Samples per second of all clients together; 0 is as fast as answers come.").Default("0").Float64Var(&o.Drive.Rate)
 	cmd.Flag("duration", "Time after which nothing more is sent; 0 is no bound.").Default("0").DurationVar(&o.Drive.Duration)
@@ -112,6 +112,7 @@ func benchLoad(cmd *kingpin.CmdClause) func(context.Context, io.Writer, io.Write
 		if o.Spec, err = s.parsed(); err != nil {
 			return err
 		}
+		o.Spec.Start = int64(end) - o.Spec.Length().Milliseconds()
 		if settle {
 			if o.Settle, err = beside(o.Drive.URL, "/api/v1/admin/tsdb/flush"); err != nil {
 				return err
@@ -143,8 +144,12 @@ func trialFlags(cmd *kingpin.CmdClause, o *bench.TrialOptions, rounds int) {
 	cmd.Flag("dir", "Directory below which servers keep their data while they run; by default that for temporary files.").StringVar(&o.Dir)
 	cmd.Flag("binary", "The rwsink to measure; by default this one.").StringVar(&o.Binary)
 	cmd.Flag("cache", "Directory with the binaries of other receivers.").Envar("RWSINK_CACHE").Default(".cache").StringVar(&o.Cache)
-	cmd.Flag("only", "Regular expression: measure only what has a name that matches.").StringVar(&o.Only)
 	cmd.Flag("lock", "File that is locked while something is measured, so that the measurements of a machine take turns.").StringVar(&o.Lock)
+}
+
+// onlyFlag defines the flag that chooses among what has a name.
+func onlyFlag(cmd *kingpin.CmdClause, o *bench.TrialOptions) {
+	cmd.Flag("only", "Regular expression: measure only what has a name that matches.").StringVar(&o.Only)
 }
 
 // runTrial completes what the flags say.
@@ -161,16 +166,15 @@ func runTrial(run func(context.Context, bench.TrialOptions, io.Writer) error, o 
 }
 
 // benchTrial defines a sub-command over one load.
-func benchTrial(cmd *kingpin.CmdClause, run func(context.Context, bench.TrialOptions, io.Writer) error, rounds int) func(context.Context, io.Writer, io.Writer) error {
+func benchTrial(cmd *kingpin.CmdClause, o *bench.TrialOptions, run func(context.Context, bench.TrialOptions, io.Writer) error) func(context.Context, io.Writer, io.Writer) error {
 	var s specFlags
-	var o bench.TrialOptions
 	s.define(cmd)
-	trialFlags(cmd, &o, rounds)
+	trialFlags(cmd, o, 3)
 	return func(ctx context.Context, stdout, stderr io.Writer) (err error) {
 		if o.Spec, err = s.parsed(); err != nil {
 			return err
 		}
-		return runTrial(run, &o)(ctx, stdout, stderr)
+		return runTrial(run, o)(ctx, stdout, stderr)
 	}
 }
 
@@ -186,6 +190,7 @@ func benchOOO(cmd *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer
 func benchGoals(cmd *kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error {
 	var o bench.TrialOptions
 	cmd.Flag("scale", "Times the numbers of series that the goals name, to try it out.").Default("1").Float64Var(&o.Scale)
+	onlyFlag(cmd, &o)
 	trialFlags(cmd, &o, 9)
 	return runTrial(bench.Goals, &o)
 }
