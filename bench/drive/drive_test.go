@@ -133,7 +133,8 @@ func (s *store) read(w http.ResponseWriter, body []byte) error {
 	if err := req.Unmarshal(body); err != nil {
 		return err
 	}
-	m := req.Queries[0].Matchers[0]
+	q := req.Queries[0]
+	m := q.Matchers[0]
 	var keys []string
 	for key, ls := range s.labels {
 		if ls.Get(m.Name) == m.Value {
@@ -150,7 +151,9 @@ func (s *store) read(w http.ResponseWriter, body []byte) error {
 		ls := prompb.FromLabels(s.labels[key], nil)
 		times := make([]int64, 0, len(s.samples[key]))
 		for t := range s.samples[key] {
-			times = append(times, t)
+			if t >= q.StartTimestampMs && t <= q.EndTimestampMs {
+				times = append(times, t)
+			}
 		}
 		slices.Sort(times)
 		if streamed {
@@ -263,6 +266,27 @@ func TestThereAndBack(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestVerifyParts reads back two loads of the same series, one behind the other in time.
+func TestVerifyParts(t *testing.T) {
+	url := newStore().serve(t)
+	whole := spec(1)
+	first := whole
+	first.Samples, first.Start = 2, whole.Start-2*whole.Interval.Milliseconds()
+	for _, s := range []load.Spec{first, whole} {
+		if _, err := drive.Run(context.Background(), prepare(t, s), drive.Options{URL: url}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []load.Spec{first, whole} {
+		for _, mode := range drive.Modes {
+			v, err := drive.Verify(context.Background(), url+"/read", &s, mode)
+			if err != nil || v.Err() != nil || v.Samples != s.Total() {
+				t.Errorf("%d samples a series: %+v, %v", s.Samples, v, err)
+			}
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func (v *Verdict) add(p Verdict) {
 
 // part verifies every target of which the number leaves n, divided by verifiers.
 func (v *Verdict) part(ctx context.Context, url string, spec *load.Spec, mode Mode, n int) error {
-	from, to := spec.Start, spec.Time(0, spec.Samples-1)+2*spec.Interval.Milliseconds()
+	from, to := spec.Start, spec.End().UnixMilli()-1 // another load may begin there
 	for i, target := 0, 0; i < spec.Series; target++ {
 		next := i
 		for next < spec.Series && spec.Instance(next, false) == spec.Instance(i, false) {
