@@ -46,6 +46,10 @@ const (
 	maxHistTail = 16
 	// firstFit is how many samples of a stream tell its interval; twice as many tell it better.
 	firstFit = 32
+	// closeSpread is the part of a slot over which the series close it, each at its own
+	// place there: closing costs thirty times what adding a sample does, and all that
+	// send at one interval leave a slot in the same moment.
+	closeSpread = 16
 	// maxShift bounds how fine a range is cut: slots of a millisecond or less.
 	maxShift = 40
 )
@@ -94,10 +98,14 @@ func (a *applier) fullTail(k chunkenc.Kind) int {
 
 // closesAt returns the last timestamp that does not close the tail's slot.
 func (p *part) closesAt(c *Container) int64 {
-	if p.sorted() {
+	if p.kind != chunkenc.KindFloat {
 		return p.slotEnd
 	}
-	grace := slotLen(c.hi-c.lo+1, p.shift) / 2
+	slot := slotLen(c.hi-c.lo+1, p.shift)
+	grace := slot / closeSpread / (math.MaxUint8 + 1) * int64(p.place)
+	if p.floats.unsorted {
+		grace += slot / 2
+	}
 	if grace > c.hi-p.slotEnd {
 		return c.hi
 	}

@@ -17,9 +17,10 @@ import (
 //		                  stream in order of arrival, histograms in order of time
 //		late              samples that found no place there, in order of arrival
 //
-//	 1. A sample newer than all goes to the tail. When time leaves the slot, the
-//	    tail, the late samples of its time and what the open slot holds become one
-//	    chunk. A tail that is full before that is sealed and counts to the open slot.
+//	 1. A sample newer than all goes to the tail. When time has left the slot, for
+//	    floats by a little that differs from series to series, the tail, the late
+//	    samples of its time and what the open slot holds become one chunk. A tail
+//	    that is full before that is sealed and counts to the open slot.
 //	 2. A float that is not newer than all, but newer than the chunks, goes to the
 //	    stream all the same: it is sorted when it is sealed or read. A slot with such
 //	    samples stays open for half its length more, for those that are still to come.
@@ -39,6 +40,7 @@ type part struct {
 	open    int32    // the first of chunks that belongs to the open slot
 	shift   uint8    // the range is cut into 2^shift slots
 	kind    chunkenc.Kind
+	place   uint8 // of the series among those that close a slot one after the other
 }
 
 // sample is one sample on its way into a part: a float, or a histogram when h or fh is set.

@@ -217,6 +217,42 @@ func TestChunksOfOneTarget(t *testing.T) {
 	}
 }
 
+// TestSlotsCloseByTurns scrapes many series together over the end of a slot: no
+// scrape closes the slot of more than a few of them, and all are closed soon.
+func TestSlotsCloseByTurns(t *testing.T) {
+	const step, slot = 15_000, 3600_000
+	h, c := testHead(t, Options{})
+	var series []*Series
+	for i := range 512 {
+		s, _, err := h.Resolve(Key{Lo: uint64(i), Hi: 1}, []Label{{[]byte(labels.MetricName), fmt.Append(nil, "m", i)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		series = append(series, s)
+	}
+	start := int64(1_700_006_400_000)
+	closed, most := 0, 0
+	for at := start; at < start+slot+slot/closeSpread+step; at += step {
+		before := c.applier.stats.chunks
+		for _, s := range series {
+			c.place(s, 1, &sample{t: at, v: float64(at % 7)})
+		}
+		n := c.applier.stats.chunks - before
+		if closed += n; n > 0 && at < start+slot {
+			t.Fatalf("%d slots are closed %d ms before their end", n, start+slot-at)
+		}
+		most = max(most, n)
+	}
+	if closed != len(series) || most > 2*len(series)*step*closeSpread/slot {
+		t.Errorf("%d of %d slots are closed, %d in one scrape", closed, len(series), most)
+	}
+	for _, s := range series {
+		if ch := s.live.chunks[0]; ch.MinT != start || ch.MaxT != start+slot-step {
+			t.Fatalf("a chunk of [%d, %d], want [%d, %d]", ch.MinT, ch.MaxT, start, start+slot-step)
+		}
+	}
+}
+
 // TestChunkNeverPastHardCut feeds a series far denser than its slots.
 func TestChunkNeverPastHardCut(t *testing.T) {
 	h, c := testHead(t, Options{ChunkSamples: 10})
