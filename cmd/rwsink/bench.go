@@ -27,7 +27,7 @@ func benchFlags(app *kingpin.Application) benchCommands {
 	sub := func(name, help string, define func(*kingpin.CmdClause) func(context.Context, io.Writer, io.Writer) error) *kingpin.CmdClause {
 		c := cmd.Command(name, help)
 		commands[c.FullCommand()] = define(c)
-		nameErrors(c)
+		checked(c)
 		return c
 	}
 	sub("load", "Send a load to a remote-write URL and report. The default.", benchLoad).Default()

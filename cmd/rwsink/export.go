@@ -40,11 +40,11 @@ func exportFlags(cmd *kingpin.CmdClause) *exportConfig {
 	cmd.Flag("from", "First time, as RFC 3339 or in Unix seconds; without it, as far back as there is something.").SetValue(&c.from)
 	cmd.Flag("to", "Last time, included.").SetValue(&c.to)
 	cmd.Flag("match", "Selector of series, as in PromQL. Repeatable; without it, every series.").StringsVar(&c.selectors)
-	cmd.Flag("block-duration", "Time range of one block, and of one step of either format.").Default("2h").SetValue(notZero(&c.blockDuration))
+	cmd.Flag("block-duration", "Time range of one block, and of one step of either format.").Default("2h").SetValue(&c.blockDuration)
 	progressFlag(cmd, &c.progress)
 	cmd.Arg("output", "Directory of the blocks, or file of the lines (- for standard output). Not there yet, empty, or of an earlier run of the same export, which goes on.").
 		Required().StringVar(&c.output)
-	nameErrors(cmd)
+	checked(cmd)
 	return c
 }
 

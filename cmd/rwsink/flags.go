@@ -83,35 +83,9 @@ func serveFlags(cmd *kingpin.CmdClause) *config {
 		Default("retention").SetValue(&c.window)
 	cmd.Flag("external-label", "Label, as name=value, that every series of this rwsink carries towards remote-read clients. Repeatable.").
 		SetValue(&c.externalLabels)
-	nameErrors(cmd)
+	checked(cmd)
+	cmd.Validate(func(*kingpin.CmdClause) error { return c.relations() })
 	return c
-}
-
-// nameErrors makes the errors of the flags' values say which flag they are of.
-func nameErrors(cmd *kingpin.CmdClause) {
-	for _, f := range cmd.Model().Flags {
-		if !f.IsBoolFlag() {
-			cmd.GetFlag(f.Name).SetValue(named{f.Value, f.Name})
-		}
-	}
-}
-
-// named is a flag's value that knows the flag's name.
-type named struct {
-	kingpin.Value
-	flag string
-}
-
-func (n named) Set(s string) error {
-	if err := n.Value.Set(s); err != nil {
-		return fmt.Errorf("--%s: %w", n.flag, err)
-	}
-	return nil
-}
-
-func (n named) IsCumulative() bool {
-	v, ok := n.Value.(interface{ IsCumulative() bool })
-	return ok && v.IsCumulative()
 }
 
 func (c *storageConfig) flags(cmd *kingpin.CmdClause) {
@@ -123,17 +97,17 @@ func (c *storageConfig) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.retention.size", "Bytes of blocks, log and cold samples together, beyond which the oldest blocks are removed; 0 is no limit.").
 		Default("0").SetValue(&c.retentionSize)
 	cmd.Flag("storage.block-duration", "Time range that one block spans when it is flushed.").
-		Default("2h").SetValue(notZero(&c.blockDuration))
+		Default("2h").SetValue(&c.blockDuration)
 	cmd.Flag("storage.head-memory", "Bytes of samples of ranges long past that are held in memory; beyond it the largest ranges are flushed.").
-		Default("256MiB").SetValue(notZero(&c.headMemory))
+		Default("256MiB").SetValue(&c.headMemory)
 	cmd.Flag("storage.wal-sync", "When a write is on disk before it is acknowledged: always; interval (synced every 100 ms); never (the operating system decides).").
 		Default("always").EnumVar(&c.walSync, "always", "interval", "never")
 	cmd.Flag("storage.wal-max-size", "Bytes of the log beyond which whatever needs its oldest part is flushed.").
-		Default("2GiB").SetValue(notZero(&c.walMaxSize))
+		Default("2GiB").SetValue(&c.walMaxSize)
 	cmd.Flag("storage.chunk-encoding", "Encoding of float chunks: delta, or raw (uncompressed, the yardstick).").
 		Default("delta").EnumVar(&c.encoding, "delta", "raw")
 	cmd.Flag("storage.chunk-samples", "Samples that a chunk in memory holds at most in steady scraping; a chunk of a block has up to four times as many.").
-		Default("240").SetValue(notZero(&c.chunkSamples))
+		Default("240").SetValue(&c.chunkSamples)
 	cmd.Flag("storage.exemplars", "Exemplars kept; 0 keeps none.").
 		Default("100000").UintVar(&c.exemplars)
 	cmd.Flag("storage.trust-clock", "Take the clock as right although the newest stored sample is ahead of it.").
@@ -144,15 +118,15 @@ func (c *limitsConfig) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("limits.max-future", "How far ahead of this machine's clock a sample may be.").
 		Default("10m").SetValue(&c.maxFuture)
 	cmd.Flag("limits.body", "Bytes of a compressed write request.").
-		Default("32MiB").SetValue(notZero(&c.body))
+		Default("32MiB").SetValue(&c.body)
 	cmd.Flag("limits.decoded", "Bytes of a write request once decompressed.").
-		Default("32MiB").SetValue(notZero(&c.decoded))
+		Default("32MiB").SetValue(&c.decoded)
 	cmd.Flag("limits.in-flight", "Write requests worked on at a time; the next ones are answered 503.").
-		Default("256").SetValue(notZero(&c.inFlight))
+		Default("256").SetValue(&c.inFlight)
 	cmd.Flag("limits.series", "Series held; beyond it no new one is created, the others go on. 0 is no limit.").
 		Default("0").UintVar(&c.series)
 	cmd.Flag("limits.labels", "Labels of a series.").
-		Default("256").SetValue(notZero(&c.labels))
+		Default("256").SetValue(&c.labels)
 	cmd.Flag("limits.max-memory", "Memory that the process aims to stay below (sets GOMEMLIMIT); by default 0.8 of the container's limit, if there is one.").
 		Default("0").SetValue(&c.maxMemory)
 }
@@ -166,11 +140,11 @@ func (c *writeConfig) flags(cmd *kingpin.CmdClause) {
 
 func (c *readConfig) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("read.sample-limit", "Samples a query returns at most where the answer is not streamed.").
-		Default(strconv.Itoa(query.DefaultSampleLimit)).SetValue(notZero(&c.sampleLimit))
+		Default(strconv.Itoa(query.DefaultSampleLimit)).SetValue(&c.sampleLimit)
 	cmd.Flag("read.concurrent-limit", "Remote reads served at a time; eight times as many wait, the next ones are answered 503.").
-		Default(strconv.Itoa(query.DefaultConcurrency)).SetValue(notZero(&c.concurrency))
+		Default(strconv.Itoa(query.DefaultConcurrency)).SetValue(&c.concurrency)
 	cmd.Flag("read.max-frame-bytes", "Bytes of one frame of a streamed answer; clients refuse more than 50,000,000.").
-		Default(strconv.Itoa(query.DefaultMaxFrameBytes)).SetValue(notZero(&c.maxFrameBytes))
+		Default(strconv.Itoa(query.DefaultMaxFrameBytes)).SetValue(&c.maxFrameBytes)
 }
 
 // syncPolicy is --storage.wal-sync.
@@ -231,7 +205,7 @@ func (n *size) Set(s string) error {
 	return nil
 }
 
-func (n *size) String() string { return units.Base2Bytes(*n).String() }
+func (n *size) String() string { return byteSize(float64(*n)) }
 
 // count is a number of things.
 type count uint
@@ -246,30 +220,6 @@ func (n *count) Set(s string) error {
 }
 
 func (n *count) String() string { return strconv.FormatUint(uint64(*n), 10) }
-
-// notZero returns v as a value that may not be 0: to the packages 0 is "the default".
-func notZero[T size | count | model.Duration, P pointer[T]](v P) kingpin.Value {
-	return nonZero[T, P]{v}
-}
-
-type pointer[T any] interface {
-	*T
-	kingpin.Value
-}
-
-type nonZero[T size | count | model.Duration, P pointer[T]] struct{ v P }
-
-func (n nonZero[T, P]) Set(s string) error {
-	if err := n.v.Set(s); err != nil {
-		return err
-	}
-	if *n.v == 0 {
-		return fmt.Errorf("%q: want more than 0", s)
-	}
-	return nil
-}
-
-func (n nonZero[T, P]) String() string { return n.v.String() }
 
 // externalLabels are the values of --external-label.
 type externalLabels map[string]string

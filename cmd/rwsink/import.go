@@ -38,7 +38,7 @@ func importFlags(cmd *kingpin.CmdClause) *importConfig {
 	c := &importConfig{from: math.MinInt64, to: math.MaxInt64}
 	cmd.Flag("storage.path", "Data directory, which no process uses; created when it is not there.").Default("data").StringVar(&c.path)
 	cmd.Flag("storage.retention.time", "As for serve, and the same: older samples are refused. 0 takes everything.").Default("15d").SetValue(&c.retention)
-	cmd.Flag("storage.block-duration", "As for serve, and the same.").Default("2h").SetValue(notZero(&c.blockDuration))
+	cmd.Flag("storage.block-duration", "As for serve, and the same.").Default("2h").SetValue(&c.blockDuration)
 	cmd.Flag("limits.max-future", "How far ahead of the clock a sample may be.").Default("10m").SetValue(&c.maxFuture)
 	cmd.Flag("format", "Form of the inputs; auto looks at each.").Default(string(transfer.Auto)).
 		EnumVar(&c.format, string(transfer.Auto), string(transfer.Blocks), string(transfer.OpenMetrics), string(transfer.JSON))
@@ -47,7 +47,8 @@ func importFlags(cmd *kingpin.CmdClause) *importConfig {
 	progressFlag(cmd, &c.progress)
 	cmd.Arg("input", "Block of Prometheus or directory of blocks; file of OpenMetrics text or of JSON lines, packed by gzip or not; - for standard input. Repeatable.").
 		Required().StringsVar(&c.inputs)
-	nameErrors(cmd)
+	checked(cmd)
+	cmd.Validate(func(*kingpin.CmdClause) error { return retains(c.retention, c.blockDuration) })
 	return c
 }
 

@@ -137,7 +137,7 @@ func listen(addresses []string) ([]net.Listener, error) {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
 			closeAll(ls)
-			return nil, err
+			return nil, fmt.Errorf("--web.listen-address=%s: %w", a, err)
 		}
 		ls = append(ls, l)
 	}
