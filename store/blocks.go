@@ -31,8 +31,8 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 		return nil, fmt.Errorf("list the blocks: %w", err)
 	}
 	for _, d := range unfinished {
-		s.log.Info("removing a block that was not finished, or not removed", "dir", d)
-		if err := block.RemoveDir(s.o.FS, d); err != nil {
+		s.log.Info("removing what was not finished, or not removed", "path", d)
+		if err := block.RemoveUnfinished(s.o.FS, d); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,7 @@ import (
 
 // CheckOptions say whom Check tells what it finds.
 type CheckOptions struct {
-	// Fault is told what is damaged: a *vfs.CorruptError, a *block.NewerError, or
+	// Fault is told what is damaged: a *vfs.CorruptError, a *jsonfile.NewerError, or
 	// what the operating system refused.
 	Fault func(error)
 	// Note is told in a line what a start would tidy up, and what was set aside before.
@@ -131,9 +130,17 @@ func (c *checker) check(ctx context.Context) error {
 	if err := c.checkBlocks(ctx); err != nil {
 		return err
 	}
-	c.checkRemovals()
+	if _, err := readRemovals(filepath.Join(c.path, blocksName)); err != nil {
+		c.fault(err)
+	}
 	if _, _, err := readDeletes(filepath.Join(c.path, blocksName)); err != nil {
 		c.fault(err)
+	}
+	for _, name := range smallFiles() {
+		tmp := filepath.Join(c.path, name) + vfs.TmpSuffix
+		if _, err := os.Lstat(tmp); err == nil {
+			c.note("%s was not finished: the next start removes it", tmp)
+		}
 	}
 	if err := c.listQuarantine(); err != nil {
 		return err
@@ -149,34 +156,6 @@ func (c *checker) check(ctx context.Context) error {
 		c.note("%s is not there: no start was finished", log)
 	}
 	return nil
-}
-
-// checkRemovals checks what is remembered of removed blocks, if there is any.
-func (c *checker) checkRemovals() {
-	path := filepath.Join(c.path, blocksName, removalsName)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return
-	}
-	var r removals
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
-	switch {
-	case err != nil:
-		c.damage(path, "%w", err)
-	case r.Magic != removalsMagic:
-		c.damage(path, "magic %q, want %q", r.Magic, removalsMagic)
-	case r.Version > removalsVersion:
-		c.damage(path, "version %d, this rwsink knows %d: use a newer rwsink", r.Version, removalsVersion)
-	case r.Version != removalsVersion:
-		c.damage(path, "version %d, want %d", r.Version, removalsVersion)
-	}
-	for i, l := range r.Logs {
-		if l.MinT > l.MaxT || l.From > l.To {
-			c.damage(path, "log range %d: times %d to %d, frames %d to %d", i, l.MinT, l.MaxT, l.From, l.To)
-		}
-	}
 }
 
 // checkedBlock is a block of which rwsink.json and meta.json could be read.

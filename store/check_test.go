@@ -139,9 +139,15 @@ func TestCheckNamesEachFault(t *testing.T) {
 			[]string{"wal/0: offset 36: LSN "}},
 		{"the log's header", func(_ string, _, s []string) { flip(t, s[1], 10) },
 			[]string{"wal/1: offset 0: the header is damaged"}},
+		{"a newer list of removals", func(dir string, _, _ []string) {
+			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":3,"logs":[{"from":2,"to":1}]}`), 0o600))
+		}, []string{"removed.json has version 3, this rwsink knows 2: use a newer rwsink"}},
 		{"the list of removals", func(dir string, _, _ []string) {
-			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":2,"logs":[{"from":2,"to":1}]}`), 0o600))
-		}, []string{"removed.json: offset 0: version 2, this rwsink knows 1: use a newer rwsink", "removed.json: offset 0: log range 0"}},
+			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":1,"logs":[{"from":2,"to":1}]}`), 0o600))
+		}, []string{"removed.json: offset 0: log range 0"}},
+		{"the sum of the list of removals", func(dir string, _, _ []string) {
+			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":2,"keepFrom":7,"logs":[],"crc32c":1}`), 0o600))
+		}, []string{"removed.json: offset 0: checksum "}},
 		{"no log", func(dir string, _, _ []string) { must(t, os.RemoveAll(dir+"/wal")) },
 			[]string{"wal: offset 0: the log is missing"}},
 		{"a newer layout", func(dir string, _, _ []string) { must(t, os.WriteFile(dir+"/VERSION", []byte("2\n"), 0o600)) },
@@ -201,6 +207,41 @@ func TestCheckNotes(t *testing.T) {
 		if i >= len(notes) || !strings.Contains(notes[i], want) {
 			t.Errorf("note %d of %q, want %q", i, notes, want)
 		}
+	}
+}
+
+// TestUnfinishedFiles are noted by a check, which leaves them, and gone after a
+// start, which takes nothing else with them.
+func TestUnfinishedFiles(t *testing.T) {
+	dir, blocks, _ := checkedDir(t)
+	names := []string{"VERSION.tmp", "ID.tmp", "blocks/removed.json.tmp", "blocks/deletes.json.tmp", "blocks/" + filepath.Base(blocks[0]) + "/tombstones.tmp"}
+	others := []string{"notes.tmp", "blocks/notes.tmp"}
+	for _, name := range append(names, others...) {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600))
+	}
+	_, faults, notes := findings(t, dir)
+	for _, name := range names {
+		if !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, name+" was not finished") }) {
+			t.Errorf("%s is not noted: %q, %q", name, notes, faults)
+		}
+	}
+	if len(faults) > 0 || len(notes) != len(names) {
+		t.Errorf("faults %q, notes %q", faults, notes)
+	}
+	s := open(t, store.Options{Path: dir})
+	closeStore(t, s)
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", name, err)
+		}
+	}
+	for _, name := range others {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("%s is not ours to remove: %v", name, err)
+		}
+	}
+	if _, faults, notes := findings(t, dir); len(faults)+len(notes) > 0 {
+		t.Errorf("after a start: %q, %q", faults, notes)
 	}
 }
 

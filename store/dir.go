@@ -71,6 +71,25 @@ func checkVersion(fs vfs.FS, dir string) error {
 	return nil
 }
 
+// smallFiles are the files that are replaced as a whole, relative to the directory.
+func smallFiles() []string {
+	return []string{versionName, idName, filepath.Join(blocksName, removalsName), filepath.Join(blocksName, rememberedName)}
+}
+
+// removeUnfinishedFiles removes what a killed process left of replacing a small file.
+func (s *Store) removeUnfinishedFiles() error {
+	for _, name := range smallFiles() {
+		tmp := filepath.Join(s.o.Path, name) + vfs.TmpSuffix
+		switch err := s.o.FS.Remove(tmp); {
+		case err == nil:
+			s.log.Info("removed a file that was not finished", "name", tmp)
+		case !errors.Is(err, os.ErrNotExist):
+			return fmt.Errorf("remove an unfinished file: %w", err)
+		}
+	}
+	return nil
+}
+
 // Identity returns what tells the directory from others, wherever it is moved or
 // copied to: a random text in the file ID, which is made when it is missing.
 // Snapshots have that of their directory.

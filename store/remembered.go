@@ -1,16 +1,15 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/wal"
 )
@@ -18,12 +17,11 @@ import (
 // remembered is the file blocks/deletes.json: the deletes that are remembered,
 // and up to which frame the blocks have their tombstones.
 type remembered struct {
-	Magic   string             `json:"magic"`
-	Version int                `json:"version"`
+	jsonfile.Head
 	Through uint64             `json:"through"` // the newest frame of a delete that every block has, where it means it
 	Evicted uint64             `json:"evicted"` // the newest delete that there was no room for; 0 is none
 	Deletes []rememberedDelete `json:"deletes"` // in order of LSN
-	CRC     uint32             `json:"crc32c"`  // of this, as encoding/json writes it with crc32c 0
+	jsonfile.Sum
 }
 
 type rememberedDelete struct {
@@ -39,24 +37,13 @@ type rememberedMatcher struct {
 	Value string `json:"value"`
 }
 
-const (
-	rememberedName    = "deletes.json"
-	rememberedMagic   = "rwsink-deletes"
-	rememberedVersion = 1
-)
+const rememberedName = "deletes.json"
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum returns the CRC-32 (Castagnoli) of the list without its CRC.
-func (r remembered) checksum() (uint32, error) {
-	r.CRC = 0
-	data, err := json.Marshal(r)
-	return crc32.Checksum(data, castagnoli), err
-}
+var rememberedKind = jsonfile.Kind{Magic: "rwsink-deletes", Oldest: 1, Newest: 1}
 
 // writeDeletes replaces the file. deletes.mu is held.
 func (s *Store) writeDeletes(through wal.LSN) error {
-	r := remembered{Magic: rememberedMagic, Version: rememberedVersion, Through: uint64(through), Evicted: uint64(s.deletes.evicted), Deletes: []rememberedDelete{}}
+	r := remembered{Through: uint64(through), Evicted: uint64(s.deletes.evicted), Deletes: []rememberedDelete{}}
 	for _, d := range s.deletes.list {
 		out := rememberedDelete{LSN: uint64(d.LSN), MinT: d.MinT, MaxT: d.MaxT, Matchers: []rememberedMatcher{}}
 		for _, m := range d.Matchers {
@@ -64,47 +51,24 @@ func (s *Store) writeDeletes(through wal.LSN) error {
 		}
 		r.Deletes = append(r.Deletes, out)
 	}
-	var err error
-	if r.CRC, err = r.checksum(); err != nil {
-		return err
-	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	if err := vfs.WriteWhole(s.o.FS, filepath.Join(s.blocksDir(), rememberedName), append(data, '\n')); err != nil {
+	if err := jsonfile.Write(s.o.FS, filepath.Join(s.blocksDir(), rememberedName), rememberedKind, &r); err != nil {
 		return fmt.Errorf("remember deletes: %w", err)
 	}
 	return nil
 }
 
 // readDeletes reads the file of a directory of blocks; none is an empty list. The
-// error is a *vfs.CorruptError, says to use a newer rwsink, or is of the operating system.
+// error is a *vfs.CorruptError, a *jsonfile.NewerError, or of the operating system.
 func readDeletes(dir string) (list []head.Delete, r remembered, err error) {
 	path := filepath.Join(dir, rememberedName)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, r, nil
-	}
-	if err != nil {
-		return nil, r, err
+	if err = jsonfile.Read(path, rememberedKind, &r); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return nil, remembered{}, err
 	}
 	corrupt := func(format string, args ...any) ([]head.Delete, remembered, error) {
 		return nil, remembered{}, &vfs.CorruptError{Path: path, Err: fmt.Errorf(format, args...)}
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return corrupt("%w", err)
-	}
-	switch {
-	case r.Magic != rememberedMagic:
-		return corrupt("magic %q, want %q", r.Magic, rememberedMagic)
-	case r.Version > rememberedVersion:
-		return nil, r, newerFileError(path, r.Version, rememberedVersion)
-	case r.Version != rememberedVersion:
-		return corrupt("version %d, want %d", r.Version, rememberedVersion)
-	}
-	if sum, err := r.checksum(); err != nil || sum != r.CRC {
-		return corrupt("checksum %08x, want %08x (%v)", sum, r.CRC, err)
 	}
 	last := uint64(0)
 	for i, d := range r.Deletes {

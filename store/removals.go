@@ -1,13 +1,13 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 )
@@ -17,47 +17,49 @@ import (
 // would bring back from the log what the log still has of them, and take again
 // what retention by size no longer keeps.
 type removals struct {
-	Magic    string           `json:"magic"`
-	Version  int              `json:"version"`
+	jsonfile.Head
 	KeepFrom int64            `json:"keepFrom"` // Unix milliseconds: older samples are not taken
 	Logs     []block.LogRange `json:"logs"`     // what the removed blocks held, as far as the log reaches back
+	jsonfile.Sum
 }
 
-const (
-	removalsName    = "removed.json"
-	removalsMagic   = "rwsink-removed"
-	removalsVersion = 1
-)
+const removalsName = "removed.json"
 
-func (s *Store) readRemovals() (removals, error) {
-	out := removals{Magic: removalsMagic, Version: removalsVersion, KeepFrom: math.MinInt64}
-	if !onDisk(s.o.FS) {
-		return out, nil
-	}
-	path := filepath.Join(s.blocksDir(), removalsName)
-	data, err := os.ReadFile(path)
+var removalsKind = jsonfile.Kind{Magic: "rwsink-removed", Oldest: 1, Newest: 2, Unsummed: 1}
+
+// readRemovals reads the file of a directory of blocks; none is an empty list. The
+// error is a *vfs.CorruptError, a *jsonfile.NewerError, or of the operating system.
+func readRemovals(dir string) (removals, error) {
+	none, out := removals{KeepFrom: math.MinInt64}, removals{}
+	path := filepath.Join(dir, removalsName)
+	err := jsonfile.Read(path, removalsKind, &out)
 	if errors.Is(err, os.ErrNotExist) {
-		return out, nil
+		return none, nil
 	}
 	if err != nil {
-		return out, err
+		return none, err
 	}
-	got := removals{}
-	err = json.Unmarshal(data, &got)
-	switch {
-	case err == nil && got.Magic == removalsMagic && got.Version > removalsVersion:
-		return out, newerFileError(path, got.Version, removalsVersion)
-	case err != nil || got.Magic != removalsMagic || got.Version != removalsVersion:
-		s.log.Error("what was removed by retention is not known: samples of it may come back",
-			"err", &vfs.CorruptError{Path: path, Err: errors.Join(err, errors.New("not a list of removals"))})
-		return out, nil
+	for i, l := range out.Logs {
+		if l.MinT > l.MaxT || l.From > l.To {
+			return none, &vfs.CorruptError{Path: path, Err: fmt.Errorf("log range %d: times %d to %d, frames %d to %d", i, l.MinT, l.MaxT, l.From, l.To)}
+		}
 	}
-	return got, nil
+	return out, nil
 }
 
-// newerFileError says that a file of the directory is of a newer rwsink.
-func newerFileError(path string, got, known int) error {
-	return fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got, known)
+// openRemovals reads what is remembered of removals.
+func (s *Store) openRemovals() (err error) {
+	if !onDisk(s.o.FS) {
+		s.removed.KeepFrom = math.MinInt64
+		return nil
+	}
+	s.removed, err = readRemovals(s.blocksDir())
+	var corrupt *vfs.CorruptError
+	if errors.As(err, &corrupt) {
+		s.log.Error("what was removed by retention is not known: samples of it may come back", "err", err)
+		return nil
+	}
+	return err
 }
 
 // rememberRemoval writes down that a block is about to be removed, and from
@@ -66,11 +68,7 @@ func (s *Store) rememberRemoval(b *block.Block, keepFrom int64) error {
 	next := s.removed
 	next.Logs = s.reached(append(next.Logs[:len(next.Logs):len(next.Logs)], b.Info().Logs...))
 	next.KeepFrom = max(next.KeepFrom, keepFrom)
-	data, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	if err := vfs.WriteWhole(s.o.FS, filepath.Join(s.blocksDir(), removalsName), append(data, '\n')); err != nil {
+	if err := jsonfile.Write(s.o.FS, filepath.Join(s.blocksDir(), removalsName), removalsKind, &next); err != nil {
 		return fmt.Errorf("remember a removal: %w", err)
 	}
 	s.removed = next

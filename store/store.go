@@ -113,10 +113,13 @@ func (s *Store) open() error {
 		return err
 	}
 	s.blocks.Store(&list)
-	if s.removed, err = s.readRemovals(); err != nil {
+	if err := s.openRemovals(); err != nil {
 		return errors.Join(err, s.closeBlocks())
 	}
 	if err := s.openDeletes(); err != nil {
+		return errors.Join(err, s.closeBlocks())
+	}
+	if err := s.removeUnfinishedFiles(); err != nil {
 		return errors.Join(err, s.closeBlocks())
 	}
 	log, err := wal.Open(wal.Options{

@@ -26,8 +26,8 @@ var floors = map[string]row{
 	"bench":    {3, []string{"bench/drive", "bench/load", "internal/proc"}}, // meets servers over HTTP alone
 	"transfer": {3, []string{"chunkenc", "head", "internal/vfs", "ooo", "store", "store/block"}},
 
-	"store":       {2, []string{"chunkenc", "head", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
-	"store/block": {0, []string{"chunkenc", "internal/vfs"}},
+	"store":       {2, []string{"chunkenc", "head", "internal/jsonfile", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
+	"store/block": {0, []string{"chunkenc", "internal/jsonfile", "internal/vfs"}},
 
 	"head": {1, []string{"chunkenc", "internal/metrics", "ooo", "wal", "wal/record"}},
 
@@ -38,6 +38,7 @@ var floors = map[string]row{
 	"wal":               {0, []string{"internal/metrics", "internal/vfs", "wal/record"}},
 	"wal/record":        {0, nil},
 	"internal/instant":  {0, nil},
+	"internal/jsonfile": {0, []string{"internal/vfs"}},
 	"internal/memlimit": {0, nil},
 	"internal/metrics":  {0, nil},
 	"internal/proc":     {0, nil},

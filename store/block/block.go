@@ -46,7 +46,7 @@ type Block struct {
 }
 
 // Open opens the block in dir; what it unpacks of the index it keeps in pages. The
-// error is a *vfs.CorruptError where the block is damaged, a *NewerError where it
+// error is a *vfs.CorruptError where the block is damaged, a *jsonfile.NewerError where it
 // is of a newer version. Damaged tombstones alone are no error: see LostTombstones.
 func Open(dir string, pages *Pages) (_ *Block, err error) {
 	defer caught(debug.SetPanicOnFault(true), func(fault error) { err = damaged(dir, 0, fault) })
@@ -408,7 +408,8 @@ func (entryPool) Get(e promenc.Encoding, b []byte) (promenc.Chunk, error) {
 func (entryPool) Put(promenc.Chunk) error { return nil }
 
 // List returns the directories in parent that are blocks by name, sorted, and
-// those that a process left unfinished.
+// what a process left unfinished: directories, and in a block the file that was to
+// take the place of tombstones.
 func List(parent string) (blocks, unfinished []string, err error) {
 	names, err := os.ReadDir(parent)
 	if err != nil {
@@ -422,6 +423,10 @@ func List(parent string) (blocks, unfinished []string, err error) {
 			unfinished = append(unfinished, dir)
 		case len(d.Name()) == ulidLen:
 			blocks = append(blocks, dir)
+			tmp := filepath.Join(dir, tombstonesName+TmpSuffix)
+			if _, err := os.Lstat(tmp); err == nil {
+				unfinished = append(unfinished, tmp)
+			}
 		}
 	}
 	return blocks, unfinished, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/jsonfile"
 )
 
 // How a block is checked:
@@ -43,7 +44,7 @@ type Checked struct {
 }
 
 // Check verifies a block and changes nothing; nobody may write to it meanwhile.
-// It calls fault for each fault: a *vfs.CorruptError, a *NewerError, with which it
+// It calls fault for each fault: a *vfs.CorruptError, a *jsonfile.NewerError, with which it
 // ends, or what the operating system refused, with the path. The error is ctx's.
 func Check(ctx context.Context, dir string, fault func(error)) (Checked, error) {
 	c := &checker{
@@ -127,7 +128,7 @@ func (c *checker) checkInfo() bool {
 	if c.Info, err = decodeInfo(path); errors.Is(err, fs.ErrNotExist) {
 		err = damaged(path, 0, errMissing)
 	}
-	var newer *NewerError
+	var newer *jsonfile.NewerError
 	switch {
 	case errors.As(err, &newer):
 		c.fault(err)

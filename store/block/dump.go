@@ -24,6 +24,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/jsonfile"
+	"github.com/rwsink/rwsink/internal/vfs"
 )
 
 // dumps are the kinds of files of a block, by how they begin.
@@ -95,7 +97,7 @@ func (d *dumper) json(b []byte) error {
 	if err := json.Unmarshal(b, &magic); err != nil {
 		return damaged(d.path, 0, err)
 	}
-	if magic.Magic == infoMagic {
+	if magic.Magic == infoKind.Magic {
 		return d.info(b)
 	}
 	var meta tsdb.BlockMeta
@@ -117,9 +119,7 @@ func (d *dumper) json(b []byte) error {
 
 func (d *dumper) info(b []byte) error {
 	var info Info
-	if err := json.Unmarshal(b, &info); err != nil {
-		return damaged(d.path, 0, err)
-	}
+	err := jsonfile.Decode(d.path, b, infoKind, &info)
 	d.print("rwsink.json, version %d", info.Version)
 	d.print("generation class %d, LSN %d", info.Generation.Class, info.Generation.LSN)
 	if info.Deletes > 0 {
@@ -136,12 +136,10 @@ func (d *dumper) info(b []byte) error {
 		d.print("in place of block %s", p)
 	}
 	d.print("crc32c %08x, that of meta.json %08x", info.CRC, info.MetaCRC)
-	if info.Version > infoVersion {
-		return &NewerError{d.path, info.Version}
-	}
-	sum, err := info.checksum()
-	if err == nil && sum != info.CRC {
-		d.damage(0, fmt.Errorf("checksum %08x, want %08x", sum, info.CRC))
+	var corrupt *vfs.CorruptError
+	if errors.As(err, &corrupt) {
+		d.damage(0, corrupt.Err)
+		return nil
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 )
@@ -131,7 +132,7 @@ func TestDumpOfDamage(t *testing.T) {
 		var out bytes.Buffer
 		err := block.Dump(&out, path)
 		var corrupt *vfs.CorruptError
-		var newer *block.NewerError
+		var newer *jsonfile.NewerError
 		if !errors.As(err, &corrupt) && !errors.As(err, &newer) || !strings.Contains(err.Error(), path) || !strings.Contains(out.String(), tc.want) {
 			t.Errorf("%s: %v, want %q in\n%s", tc.file, err, tc.want, out.String())
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/internal/vfs"
 )
 
@@ -28,11 +29,9 @@ const (
 // TmpSuffix ends the name of a block that is being written.
 const TmpSuffix = vfs.TmpSuffix
 
-const (
-	infoMagic   = "rwsink-block"
-	infoVersion = 2 // its index is packed; that of version 1 is Prometheus's as it stands
-	infoOldest  = 1
-)
+// infoKind is what rwsink.json is. The index of a block of version 2 is packed; that
+// of version 1 is Prometheus's as it stands.
+var infoKind = jsonfile.Kind{Magic: "rwsink-block", Oldest: 1, Newest: 2, Indent: "\t"}
 
 // ClassFilled is the class of what import and healing filled in.
 const ClassFilled = 0
@@ -63,8 +62,7 @@ type LogRange struct {
 
 // Info is rwsink.json.
 type Info struct {
-	Magic      string     `json:"magic"`
-	Version    int        `json:"version"`
+	jsonfile.Head
 	Generation Generation `json:"generation"`
 	Deletes    uint64     `json:"deletes,omitempty"` // no delete up to this frame means the block, where that is above the generation's LSN
 	Logs       []LogRange `json:"logs"`
@@ -72,17 +70,10 @@ type Info struct {
 	Files      []FileInfo `json:"files"`
 	Parents    []string   `json:"parents,omitempty"` // the blocks that it was merged of, and takes the place of
 	MetaCRC    uint32     `json:"metaCrc32c"`        // of meta.json as it stands
-	CRC        uint32     `json:"crc32c"`            // of this, as encoding/json writes it with crc32c 0
+	jsonfile.Sum
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum returns the CRC-32 (Castagnoli) of the info without its CRC.
-func (i Info) checksum() (uint32, error) {
-	i.CRC = 0
-	data, err := json.Marshal(i)
-	return crc32.Checksum(data, castagnoli), err
-}
 
 // FileInfo is a file of the block, its name relative to the block's directory.
 type FileInfo struct {
@@ -108,38 +99,15 @@ func damaged(path string, offset int64, err error) error {
 // is missing, is something else, or its medium does not give it back.
 var damageErrnos = []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.EIO}
 
-// NewerError says that a block was written by a newer rwsink. It is not damaged.
-type NewerError struct {
-	Path    string
-	Version int
-}
-
-func (e *NewerError) Error() string {
-	return fmt.Sprintf("block file %s has version %d, this rwsink knows %d: use a newer rwsink", e.Path, e.Version, infoVersion)
-}
-
-// decodeInfo reads rwsink.json; an error says why nothing in it is to be trusted.
+// decodeInfo reads rwsink.json; an error, *jsonfile.NewerError among them, says
+// why nothing in it is to be trusted.
 func decodeInfo(path string) (Info, error) {
 	var info Info
-	if _, err := readJSON(path, &info); err != nil {
-		return info, err
+	err := jsonfile.Read(path, infoKind, &info)
+	if err != nil && !errors.As(err, new(*jsonfile.NewerError)) {
+		err = damaged(path, 0, err)
 	}
-	if info.Magic != infoMagic {
-		return info, damaged(path, 0, fmt.Errorf("magic %q, want %q", info.Magic, infoMagic))
-	}
-	if info.Version > infoVersion {
-		return info, &NewerError{path, info.Version}
-	}
-	if info.Version < infoOldest {
-		return info, damaged(path, 0, fmt.Errorf("version %d, want %d to %d", info.Version, infoOldest, infoVersion))
-	}
-	switch sum, err := info.checksum(); {
-	case err != nil:
-		return info, damaged(path, 0, err)
-	case sum != info.CRC:
-		return info, damaged(path, 0, fmt.Errorf("checksum %08x, want %08x", sum, info.CRC))
-	}
-	return info, nil
+	return info, err
 }
 
 // readInfo reads rwsink.json and checks it against the files that are there.
@@ -165,11 +133,14 @@ func readInfo(dir string) (Info, error) {
 func readMeta(dir string, crc uint32) (tsdb.BlockMeta, error) {
 	var meta tsdb.BlockMeta
 	path := filepath.Join(dir, metaName)
-	sum, err := readJSON(path, &meta)
-	if err != nil {
-		return meta, err
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &meta)
 	}
-	if sum != crc {
+	if err != nil {
+		return meta, damaged(path, 0, err)
+	}
+	if sum := crc32.Checksum(data, castagnoli); sum != crc {
 		return meta, damaged(path, 0, fmt.Errorf("checksum %08x, want %08x", sum, crc))
 	}
 	if meta.Version != 1 || meta.MinTime > meta.MaxTime || meta.ULID.String() != filepath.Base(dir) {
@@ -177,16 +148,4 @@ func readMeta(dir string, crc uint32) (tsdb.BlockMeta, error) {
 			meta.Version, meta.MinTime, meta.MaxTime, meta.ULID))
 	}
 	return meta, nil
-}
-
-// readJSON reads a file and returns the CRC-32 (Castagnoli) of its bytes.
-func readJSON(path string, v any) (crc uint32, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0, damaged(path, 0, err)
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return 0, damaged(path, 0, err)
-	}
-	return crc32.Checksum(data, castagnoli), nil
 }

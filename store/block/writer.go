@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/internal/vfs"
 )
 
@@ -300,13 +301,17 @@ func (w *Writer) writeMeta(ci CommitInfo) error {
 	if len(ci.Sources) > 0 {
 		meta.Compaction.Sources = ci.Sources
 	}
-	var err error
-	w.metaCRC, err = writeJSON(filepath.Join(w.tmp, metaName), meta)
-	return err
+	data, err := json.MarshalIndent(meta, "", "\t")
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	w.metaCRC = crc32.Checksum(data, castagnoli)
+	return writeFile(filepath.Join(w.tmp, metaName), data)
 }
 
 func (w *Writer) writeInfo(ci CommitInfo) error {
-	info := Info{Magic: infoMagic, Version: infoVersion, Generation: ci.Generation, Deletes: ci.Deletes, Logs: ci.Logs, Parents: ci.Parents, MetaCRC: w.metaCRC}
+	info := Info{Generation: ci.Generation, Deletes: ci.Deletes, Logs: ci.Logs, Parents: ci.Parents, MetaCRC: w.metaCRC}
 	for e := range w.encodings {
 		info.Encodings = append(info.Encodings, e.String())
 	}
@@ -326,26 +331,21 @@ func (w *Writer) writeInfo(ci CommitInfo) error {
 	if err != nil {
 		return err
 	}
-	if info.CRC, err = info.checksum(); err != nil {
+	data, err := jsonfile.Encode(infoKind, &info)
+	if err != nil {
 		return err
 	}
-	_, err = writeJSON(filepath.Join(w.tmp, infoName), info)
-	return err
+	return writeFile(filepath.Join(w.tmp, infoName), data)
 }
 
-// writeJSON writes a file, durably, and returns the CRC-32 (Castagnoli) of its bytes.
-func writeJSON(path string, v any) (crc uint32, err error) {
-	data, err := json.MarshalIndent(v, "", "\t")
-	if err != nil {
-		return 0, err
-	}
-	data = append(data, '\n')
+// writeFile writes a file, durably.
+func writeFile(path string, data []byte) error {
 	f, err := os.Create(path)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	_, err = f.Write(data)
-	return crc32.Checksum(data, castagnoli), errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // publish makes the finished directory durable under its name. After an error
@@ -363,6 +363,14 @@ func (w *Writer) publish(dir string) error {
 		return errors.Join(err, w.fs.Rename(dir, w.tmp))
 	}
 	return nil
+}
+
+// RemoveUnfinished removes what List has found unfinished.
+func RemoveUnfinished(fs vfs.FS, path string) error {
+	if st, err := os.Lstat(path); err == nil && !st.IsDir() {
+		return fs.Remove(path)
+	}
+	return RemoveDir(fs, path)
 }
 
 // RemoveDir removes a directory and what is in it; one that is gone is no error.
