@@ -157,19 +157,24 @@ func (s *Store) removeDir(dir string) error {
 	return nil
 }
 
-// replace swaps blocks for others in one step and discards the old ones, but for
-// those that were found damaged meanwhile: these are set aside. deletes.mu is held.
-func (s *Store) replace(old []*block.Block, add ...*block.Block) error {
+// swap swaps blocks for others in one step and returns those of the old ones that
+// are to be discarded; those that were found damaged meanwhile are set aside. deletes.mu is held.
+func (s *Store) swap(old []*block.Block, add ...*block.Block) (gone []*block.Block) {
 	s.listing.Lock()
 	next := slices.DeleteFunc(slices.Clone(*s.blocks.Load()), func(b *block.Block) bool { return slices.Contains(old, b) })
 	next = append(next, add...)
 	slices.SortStableFunc(next, byGeneration)
 	s.blocks.Store(&next)
-	old = slices.DeleteFunc(slices.Clone(old), func(b *block.Block) bool { return slices.Contains(s.faulty, b) })
+	gone = slices.DeleteFunc(slices.Clone(old), func(b *block.Block) bool { return slices.Contains(s.faulty, b) })
 	s.listing.Unlock()
 	s.gauge()
+	return gone
+}
+
+// discardAll discards blocks that are off the list. maintenance is held, deletes.mu is not.
+func (s *Store) discardAll(gone []*block.Block) error {
 	var errs []error
-	for _, b := range old {
+	for _, b := range gone {
 		errs = append(errs, s.discard(b))
 	}
 	return errors.Join(errs...)

@@ -18,9 +18,9 @@ import (
 
 // How a delete goes:
 //
-//  1. deletes.mu is taken: no block is published until the delete is done, so
+//  1. deletes.mu is taken: no block comes on the list until the delete is done, so
 //     that all blocks there are were written of frames before it, and all that
-//     are published later know of it.
+//     come later know of it.
 //  2. The head logs it as a frame, syncs, and applies it to what it holds.
 //  3. The blocks get tombstones, in memory: what is deleted is seen no more.
 //  4. The tombstones and the list of remembered deletes are saved: where the list
@@ -28,9 +28,12 @@ import (
 //     next round; until then the log has the delete and is not cut, and a start
 //     applies it again.
 //
-// A block that is being written meanwhile was begun without it: it is published
-// with tombstones of what was deleted since (see publish). A merge reads its
-// blocks without what is deleted, so nothing of a delete outlives the merge.
+// A block that is being written meanwhile was begun without it, and a delete does
+// not wait for it. It is written, durably, as it was begun, and gets tombstones of
+// what was deleted since when it comes on the list (see publish). Until then no
+// delete is saved, and the log is not cut: so where a crash leaves that block
+// without its tombstones, a start applies those deletes from the log. A merge reads
+// its blocks without what is deleted, so nothing of a delete outlives the merge.
 
 // deletes are what is known of deletes in the running process.
 type deletes struct {
@@ -40,7 +43,7 @@ type deletes struct {
 	through wal.LSN       // of the newest that they know on disk, too
 	evicted wal.LSN       // of the newest that list has no room for
 	behind  int           // how many came to list, or went, since it was saved
-	writing bool          // a block is being written
+	writing bool          // a block is being written: nothing is saved
 	recent  []head.Delete // since it was begun
 }
 
@@ -87,11 +90,12 @@ func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*la
 	if lsn == 0 {
 		return err
 	}
-	if d.writing {
-		d.recent = append(d.recent, list...)
-	}
 	s.applyDeletes(list)
 	s.o.Metrics.Store.Deletes.Add(float64(len(list)))
+	if d.writing {
+		d.recent = append(d.recent, list...)
+		return err
+	}
 	if d.behind*saveShare < len(d.list) {
 		return err
 	}
@@ -216,7 +220,7 @@ func (s *Store) forgetDeletes(bound int64) {
 }
 
 // saveDeletes makes durable what is deleted of the blocks, then that it is.
-// deletes.mu is held.
+// deletes.mu is held, and no block is being written.
 func (s *Store) saveDeletes() error {
 	d := &s.deletes
 	var errs []error
@@ -311,28 +315,49 @@ func (s *Store) abandon(w *block.Writer, err error) error {
 	return errors.Join(err, w.Abort())
 }
 
-// publish commits a block, with tombstones of what was deleted since it was
+// publish commits a block, gives it tombstones of what was deleted since it was
 // begun, and puts it in the place of old. The block is nil where it has no samples.
 func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInfo, old []*block.Block) (*block.Block, error) {
+	b, err := s.commit(ctx, w, ci)
 	d := &s.deletes
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	recent := d.recent
 	d.writing, d.recent = false, nil
-	if len(recent) > 0 {
-		ci.Erased = func(ls labels.Labels) tombstones.Intervals { return erasedBy(recent, ls) }
+	if b != nil {
+		err = s.eraseRecent(b, recent)
 	}
+	if err != nil {
+		d.mu.Unlock()
+		return nil, err
+	}
+	var gone []*block.Block
+	if b == nil {
+		gone = s.swap(old)
+	} else {
+		s.watch(b)
+		s.written(b)
+		gone = s.swap(old, b)
+	}
+	d.mu.Unlock()
+	return b, s.discardAll(gone)
+}
+
+// commit makes a block durable and opens it; it is nil where it has no samples.
+func (s *Store) commit(ctx context.Context, w *block.Writer, ci block.CommitInfo) (*block.Block, error) {
 	dir, err := w.Commit(ctx, ci)
-	if err != nil {
+	if err != nil || dir == "" {
 		return nil, err
 	}
-	if dir == "" {
-		return nil, s.replace(old)
+	return s.openWritten(dir)
+}
+
+// eraseRecent gives a block that was just written tombstones, in memory. One that
+// cannot be read is removed: what it was made of is still there.
+func (s *Store) eraseRecent(b *block.Block, recent []head.Delete) error {
+	for _, del := range recent {
+		if err := b.Erase(context.Background(), del.MinT, del.MaxT, del.Matchers...); err != nil {
+			return errors.Join(err, s.discard(b))
+		}
 	}
-	b, err := s.openWritten(dir)
-	if err != nil {
-		return nil, err
-	}
-	s.written(b)
-	return b, s.replace(old, b)
+	return nil
 }

@@ -117,7 +117,6 @@ func (s *Store) openWritten(dir string) (*block.Block, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.removeDir(dir))
 	}
-	s.watch(b)
 	return b, nil
 }
 

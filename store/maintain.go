@@ -184,8 +184,9 @@ func (s *Store) remove(b *block.Block, why string, keepFrom int64) error {
 	s.log.Info("removing a block", "block", b.Name(), "why", why, "bytes", b.Size())
 	s.o.Metrics.Store.Removed.Inc()
 	s.deletes.mu.Lock()
-	defer s.deletes.mu.Unlock()
-	return s.replace([]*block.Block{b})
+	gone := s.swap([]*block.Block{b})
+	s.deletes.mu.Unlock()
+	return s.discardAll(gone)
 }
 
 // total returns the bytes that retention by size counts.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/tsdb/index"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -185,42 +183,7 @@ func (r *Reader) without(dst []chunkenc.Chunk, c *chunkenc.Chunk, erased tombsto
 	return r.enc.Seal(dst, &r.samples), nil
 }
 
-// writeTombstones writes what erased says of each series of the block; it may be nil.
-func (w *Writer) writeTombstones(erased func(labels.Labels) tombstones.Intervals) error {
-	list := stones{}
-	if erased != nil {
-		if err := w.erase(list, erased); err != nil {
-			return err
-		}
-	}
-	return vfs.WriteWhole(w.fs, filepath.Join(w.tmp, tombstonesName), list.encode())
-}
-
-// erase fills in list under the references that the written index, still plain, has given.
-func (w *Writer) erase(list stones, erased func(labels.Labels) tombstones.Intervals) (err error) {
-	r, err := index.NewFileReader(filepath.Join(w.tmp, plainName), index.DecodePostingsRaw)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	name, value := index.AllPostingsKey()
-	p, err := r.Postings(context.Background(), name, value)
-	if err != nil {
-		return err
-	}
-	i := 0
-	for ; p.Next(); i++ {
-		s := &w.series[i]
-		var metas []chunks.Meta
-		for _, in := range erased(s.labels) {
-			for _, c := range s.chunks {
-				metas = append(metas, chunks.Meta{MinTime: c.minT, MaxTime: c.maxT})
-			}
-			list.add(p.At(), metas, in.Mint, in.Maxt)
-		}
-	}
-	if i != len(w.series) {
-		return fmt.Errorf("the index has %d series, want %d", i, len(w.series))
-	}
-	return p.Err()
+// writeTombstones writes the file of a block of which nothing is deleted.
+func (w *Writer) writeTombstones() error {
+	return vfs.WriteWhole(w.fs, filepath.Join(w.tmp, tombstonesName), stones{}.encode())
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/index"
-	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/jsonfile"
@@ -172,8 +171,6 @@ type CommitInfo struct {
 	Level      int         // 1 for a flush, one more for each merge
 	Sources    []ulid.ULID // the flushed blocks that a merge goes back to
 	Parents    []string    // the blocks that a merge takes the place of
-	// Erased says what of a series was deleted since its chunks were read; nil: nothing.
-	Erased func(labels.Labels) tombstones.Intervals
 }
 
 // Commit makes the block durable and returns its directory. After an error
@@ -198,7 +195,7 @@ func (w *Writer) commit(ctx context.Context, ci CommitInfo, ours bool) (dir stri
 	if err := w.writeIndex(ctx); err != nil {
 		return "", err
 	}
-	if err := w.writeTombstones(ci.Erased); err != nil {
+	if err := w.writeTombstones(); err != nil {
 		return "", err
 	}
 	if err := w.putIndex(ours); err != nil {
