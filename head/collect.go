@@ -56,8 +56,14 @@ func (id *identity) unlist(dead []*Series) {
 	id.postings.Delete(refs, pairs)
 }
 
-// Collect lets go of series that no container holds samples of. Drop does so
-// too; this is for those that never got any, since all of theirs was refused.
+// maxIdle is how many series without samples wait for the next Collect: beyond
+// it, about 100 MB, Drop collects, too. A backfill of ever new series must not
+// fill memory with those that are flushed already.
+const maxIdle = 1 << 17
+
+// Collect lets go of the series that no container has held samples of since the
+// Collect before. A minute between two is long enough for senders to come again:
+// a flush of everything then makes none of their series anew.
 func (h *Head) Collect(ctx context.Context) error {
 	var dead []*Series
 	err := h.between(ctx, func(c *committer) {
@@ -81,10 +87,11 @@ func (c *committer) collect() []*Series {
 	return dead
 }
 
-// hold notes that one more container holds samples of s.
+// hold notes that one more container holds samples of s: it is not idle.
 func (h *Head) hold(s *Series) {
 	if s.containers++; s.containers == 1 {
 		h.holding++
+		s.idle = false
 	}
 }
 

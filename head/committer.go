@@ -2,6 +2,7 @@ package head
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -262,10 +263,11 @@ func (c *committer) toRecord(b *Batch, segment uint64) *record.Batch {
 
 // name puts the record of s before its first use in a segment.
 func (c *committer) name(s *Series, segment uint64) {
-	if s.loggedIn == uint32(segment) {
+	mark := uint32(segment%math.MaxUint32) + 1 // not 0, and another one for the next segment
+	if s.loggedIn == mark {
 		return
 	}
-	s.loggedIn = uint32(segment)
+	s.loggedIn = mark
 	c.named = append(c.named, s)
 	c.record.Series = append(c.record.Series, record.Series{Ref: s.ref, Labels: s.labels})
 }

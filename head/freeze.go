@@ -118,12 +118,14 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 }
 
 // Drop takes a frozen container out of the head, once a block holds its
-// samples, and collects the series that are in no container any more.
+// samples. Where very many series are in no container any more, it collects them.
 func (h *Head) Drop(ctx context.Context, f *Frozen) error {
 	var dead []*Series
 	err := h.between(ctx, func(c *committer) {
 		c.drop(f.c)
-		dead = c.collect()
+		if h.identity.count.Load()-int64(h.holding) > maxIdle {
+			dead = c.collect()
+		}
 	})
 	h.identity.unlist(dead)
 	return err

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/prometheus/prometheus/storage"
@@ -50,7 +51,8 @@ type identity struct {
 	relabel  []*relabel.Config
 	postings *index.MemPostings
 	count    atomic.Int64 // series
-	byKey    *keyTable    // changed under mu
+	created  prometheus.Counter
+	byKey    *keyTable // changed under mu
 
 	mu       sync.RWMutex // guards what follows, and the creation of series
 	byLabels labelTable
@@ -65,6 +67,7 @@ func newIdentity(o Options) *identity {
 		hashMask: math.MaxUint64,
 		limits:   o.Limits,
 		relabel:  o.Relabel,
+		created:  o.Metrics.Created,
 		postings: index.NewUnorderedMemPostings(), // until the log is replayed
 		byKey:    newKeyTable(),
 		pages:    map[uint64]*[pageSize]*Series{},
@@ -122,6 +125,7 @@ func (id *identity) resolve(k Key, wire []Label) (*Series, error) {
 			}
 		}
 		s = id.create(hash, ls, id.lastRef+1)
+		id.created.Inc()
 	}
 	id.remember(k, s)
 	return s, nil

@@ -18,7 +18,7 @@ type Series struct {
 	seen       bool   // it has a sample
 	containers int32  // how many containers hold samples of it
 	group      uint32 // the last group with samples of it, noted under a narrow window only; wraps
-	loggedIn   uint32 // the segment that last took its record; 0 is none
+	loggedIn   uint32 // tells the segment that last took its record; 0 is none
 	live       *part  // its part of the newest near container that has one; nil when that is frozen
 	newest     int64  // the newest timestamp applied, when seen
 }

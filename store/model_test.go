@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -169,7 +170,7 @@ func (w *world) close() {
 func (w *world) step() {
 	t, ctx := w.t, context.Background()
 	var err error
-	switch rapid.IntRange(0, 20).Draw(t, "what") {
+	switch rapid.IntRange(0, 22).Draw(t, "what") {
 	case 0:
 		w.closeViews()
 		w.close()
@@ -206,6 +207,8 @@ func (w *world) step() {
 		err = w.s.CleanTombstones(ctx)
 	case 14:
 		w.snapshot()
+	case 15: // what is in blocks alone leaves the head
+		err = errors.Join(w.s.Head().Collect(ctx), w.s.Head().Collect(ctx))
 	default:
 		w.write()
 	}

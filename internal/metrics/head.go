@@ -14,6 +14,7 @@ type Head struct {
 	Disorder    *Delays
 
 	Series       prometheus.Gauge
+	Created      prometheus.Counter
 	Chunks       prometheus.Gauge
 	Containers   prometheus.Gauge
 	ClockSuspect prometheus.Gauge
@@ -41,6 +42,7 @@ func NewHead(reg prometheus.Registerer) *Head {
 		Disorder: NewDelays(reg, "rwsink_head_sample_disorder_seconds",
 			"Newest timestamp of the series less that of the accepted sample, 0 if in order."),
 		Series:        m.gauge("rwsink_head_series", "Series in the head."),
+		Created:       m.counter("rwsink_head_series_created_total", "Series that requests brought and the head did not have: new ones, and those that it had let go of."),
 		Chunks:        m.gauge("rwsink_head_chunks", "Sealed chunks in the head."),
 		Containers:    m.gauge("rwsink_head_containers", "Time ranges that the head holds."),
 		ClockSuspect:  m.gauge("rwsink_clock_suspect", "1 while the receiver's clock is suspect."),
