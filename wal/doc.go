@@ -12,9 +12,11 @@
 //     other policies, once a sync has covered it; a segment always is before the next begins.
 //   - The name and header of a segment are durable before its first frame.
 //   - A header names the first LSN of its segment. Frames of an older segment from
-//     there on do not count. So a group whose Commit failed never comes back once
-//     there is a next segment, even where the disk refused to cut it off, and a
-//     segment that was ended at a former start may keep its torn tail.
+//     there on do not count. So a group whose Commit failed never comes back, even
+//     where the disk refused to cut it off, and a segment that was ended at a former
+//     start may keep its torn tail. One exception is left: where the disk refuses the
+//     write, the cut and the next segment in a row, whether the group is on it
+//     nobody can know, until a Begin or a start goes through.
 //   - Nothing is written into a segment after an error, nor into one of a former process.
 //   - LSNs have no holes. One that is missing is damage; a gap frame in the
 //     repaired segment keeps it from being reported twice.

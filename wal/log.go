@@ -175,8 +175,10 @@ func (l *Log) Write(class byte, payload []byte) (LSN, error) {
 
 // Commit writes the group and, under SyncAlways, syncs it. After an error no
 // frame of the group is in the log, their LSNs are given out again, and the
-// segment is closed at its last committed frame. Under SyncInterval the error
-// may be that of the background sync since the last Commit.
+// segment is closed at its last committed frame. Where the disk refuses the cut
+// and the next segment as well, that is so once a later Begin, or a start, goes
+// through. Under SyncInterval the error may be that of the background sync since
+// the last Commit.
 func (l *Log) Commit() error {
 	l.own.Lock()
 	defer l.own.Unlock()
@@ -230,7 +232,8 @@ func (l *Log) fsync(f vfs.File) error {
 }
 
 // fail closes the active segment at its last committed frame. Where cutting it
-// fails, the first LSN of the next segment keeps what is behind from coming back.
+// fails, the first LSN of the next segment keeps what is behind from coming back:
+// that is begun at once, before anybody is told.
 func (l *Log) fail(cause error) {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
@@ -247,6 +250,9 @@ func (l *Log) fail(cause error) {
 	l.o.Metrics.WriteErrors.Inc()
 	l.o.Logger.Error("log write failed, segment closed at its last committed frame",
 		"segment", l.path(l.number), "offset", size, "err", cause, "cut_err", cut)
+	if cut != nil {
+		_ = l.begin(l.o.Now()) // or by the next Begin: it has said why
+	}
 }
 
 // closeActive syncs the active segment where something in it is not, and closes it.

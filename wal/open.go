@@ -192,13 +192,18 @@ func (l *Log) dropEmpty() error {
 	return nil
 }
 
-// rotate creates the next segment, durable before it is used, and drops those
-// before it that hold nothing (a failed group's, a crashed process's).
+// rotate creates the next segment, unless that was tried a moment ago.
 func (l *Log) rotate() error {
 	now := l.o.Now()
 	if wait := retryPause - now.Sub(l.lastTry); l.failure != nil && 0 < wait && wait <= retryPause {
 		return &UnavailableError{RetryAfter: wait, Err: l.failure}
 	}
+	return l.begin(now)
+}
+
+// begin creates the next segment, durable before it is used, and drops those
+// before it that hold nothing (a failed group's, a crashed process's).
+func (l *Log) begin(now time.Time) error {
 	l.lastTry = now
 	l.number++
 	h := header{number: l.number, first: l.next, created: now.UnixMilli()}

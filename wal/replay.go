@@ -19,8 +19,9 @@ import (
 //     what is valid is copied to a repaired segment, with a gap frame where LSNs
 //     are missing, so that the next start finds nothing to report; the damaged
 //     file keeps existing under another name.
-//  4. The newest segment is synced: frames that a killed process had written but
-//     not synced are about to be built upon.
+//  4. The newest segment is cut at its end and synced, whatever it looks like:
+//     frames that a killed process had written but not synced are about to be built
+//     upon, and one that it had refused and cut off must not be there after all.
 
 // progressStep is the most bytes between two calls of Progress.
 const progressStep = 8 << 20
@@ -238,12 +239,12 @@ func (l *Log) cutTail(seg *segment, f vfs.File, size, end int64, repaired bool) 
 	if repaired {
 		return nil
 	}
-	if size > end {
-		if err := f.Truncate(end); err != nil { // the first LSN of the next segment hides it as well
-			l.o.Logger.Warn("unfinished write could not be cut off", "segment", l.path(seg.number), "err", err)
-		} else {
-			seg.size = end
-		}
+	// Also where nothing is to be seen behind the end: the process before may have
+	// cut off a refused group and not come to make that durable.
+	if err := f.Truncate(end); err != nil { // the first LSN of the next segment hides it as well
+		l.o.Logger.Warn("unfinished write could not be cut off", "segment", l.path(seg.number), "err", err)
+	} else {
+		seg.size = end
 	}
 	return l.fsync(f)
 }

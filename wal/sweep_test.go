@@ -68,7 +68,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 		for op := range memfs.NumOps {
 			for k := range clean.Calls(op) {
 				w := newWorld(seed)
-				w.twice = seed%3 > 0
+				w.thrice = seed%3 == 2
 				w.fs.Fail(op, k, 1+int(seed%3), syscall.EIO)
 				if err := w.live(sweepGroups, true); err != nil {
 					t.Fatalf("seed %d, %v %d: %v", seed, op, k, err)
@@ -86,6 +86,37 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d lives", runs)
+}
+
+// A group whose sync fails, and then the sync of what cuts it off, once or twice
+// more, was refused: it is in no start after that, though the process is killed,
+// starts, and only then the power fails. After three failures in a row the first
+// start decides, and what it did not find does not come back.
+func TestRefusedStaysRefused(t *testing.T) {
+	for seed := range uint64(few(3000)) {
+		w := newWorld(seed)
+		w.groups(t, 1+int(seed%5))
+		times := 1 + int(seed%3)
+		w.thrice = times == 3
+		w.fs.Fail(memfs.OpSync, 0, times, syscall.EIO)
+		if err := w.group(); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for life := range 4 {
+			if w.rnd.IntN(2) == 0 {
+				w.kill()
+			} else {
+				w.crash()
+			}
+			if err := w.start(); err != nil {
+				t.Fatalf("seed %d, %d failures, start %d: %v", seed, times, life, err)
+			}
+		}
+		w.crash()
+		if err := w.settle(); err != nil {
+			t.Fatalf("seed %d, %d failures: %v", seed, times, err)
+		}
+	}
 }
 
 // The disk is full for a while: no group is acknowledged that is not there, and

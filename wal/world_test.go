@@ -34,10 +34,10 @@ type world struct {
 	rnd *rand.Rand
 
 	acked   []string // by LSN-1: the payloads whose Commit returned nil, or that a replay has given
-	maybe   []string // of the last group, where its Commit failed: they may follow acked after a restart
+	maybe   []string // of the group that was under way when the power failed: they may follow acked after a restart
 	removed wal.LSN  // RemoveBefore was called with it
 	serial  int      // makes every payload unique
-	twice   bool     // syncs fail in a row: a group that could not be cut off for good may come back even later
+	thrice  bool     // operations fail three times in a row: a refused group that could be neither cut off nor hidden may come back
 	damage  bool     // lost frames and files set aside are expected
 	last    wal.Recovery
 }
@@ -112,9 +112,7 @@ func (w *world) check(got []wal.Frame) error {
 	if !w.damage && (len(w.last.Lost) > 0 || len(w.last.SetAside) > 0) {
 		return broken("damage where there was none: %+v", w.last)
 	}
-	if !w.twice {
-		w.maybe = nil
-	}
+	w.maybe = nil
 	return nil
 }
 
@@ -141,6 +139,9 @@ func (w *world) group() error {
 	}
 	w.maybe = payloads
 	if err := w.l.Commit(); err != nil {
+		if !errors.Is(err, memfs.ErrPowerCut) && !errors.Is(err, memfs.ErrStale) && !w.thrice {
+			w.maybe = nil // it was told that nothing of it is stored
+		}
 		return err
 	}
 	w.acked, w.maybe = append(w.acked, payloads...), nil
