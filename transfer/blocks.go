@@ -107,6 +107,7 @@ func findBlock(dir string) (*sourceBlock, error) {
 type blockSet struct {
 	list   []*sourceBlock // the later ones rank higher
 	gate   *gate
+	adder  *adder
 	logger *slog.Logger
 }
 
@@ -136,7 +137,16 @@ func (s *blockSet) cursors(ctx context.Context, lo, hi int64) (out []cursor, rel
 			continue
 		}
 		queriers = append(queriers, q)
-		out = append(out, &blockCursor{owner: s, from: b, set: q.Select(ctx, true, nil, everything)})
+		c := &blockCursor{owner: s, from: b, set: q.Select(ctx, true, nil, everything)}
+		if s.adder.extra.IsEmpty() {
+			out = append(out, c)
+			continue
+		}
+		list, lerr := s.adder.labelled(c)
+		if lerr != nil {
+			return nil, release, lerr
+		}
+		out = append(out, list...)
 	}
 	return out, release, err
 }

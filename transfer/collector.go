@@ -11,6 +11,7 @@ import (
 // collector puts the samples of text into a spill.
 type collector struct {
 	gate  *gate
+	adder *adder
 	spill *spill
 	known map[string]uint32 // number of a series, by what stands in the text
 
@@ -32,6 +33,9 @@ func (c *collector) series(key []byte, parse func() ([]head.Label, error)) (uint
 	}
 	ls, err := head.Canonical(wire, limits)
 	if err != nil {
+		return 0, err
+	}
+	if ls, err = c.adder.to(ls); err != nil {
 		return 0, err
 	}
 	if len(c.known) >= maxKnown {

@@ -137,7 +137,7 @@ func FuzzOpenMetrics(f *testing.F) {
 		}
 		defer s.close()
 		g := gate{oldest: math.MinInt64, newest: math.MaxInt64, from: math.MinInt64, to: math.MaxInt64, say: func(string) {}}
-		c := collector{gate: &g, spill: s, known: map[string]uint32{}}
+		c := collector{gate: &g, adder: newAdder(labels.EmptyLabels()), spill: s, known: map[string]uint32{}}
 		if err := c.openMetrics(context.Background(), bufio.NewReaderSize(strings.NewReader(text), 16), "text"); err != nil {
 			t.Fatal(err)
 		}

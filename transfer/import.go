@@ -36,11 +36,12 @@ type ImportOptions struct {
 	Store    store.Options // its Path, retention and bounds of time count
 	Inputs   []string      // directories, files (packed by gzip or not), Stdin
 	Stdin    io.Reader
-	Format   Format       // of all inputs; "" is Auto
-	From, To int64        // Unix milliseconds, both included: nothing else is taken
-	Memory   int          // bytes for samples of text until they are sorted into a file: 64 MiB
-	Progress *Progress    // nil shows nothing
-	Say      func(string) // told what is refused, and where; and what is left aside
+	Format   Format        // of all inputs; "" is Auto
+	From, To int64         // Unix milliseconds, both included: nothing else is taken
+	Labels   labels.Labels // added to every series that has none of their name
+	Memory   int           // bytes for samples of text until they are sorted into a file: 64 MiB
+	Progress *Progress     // nil shows nothing
+	Say      func(string)  // told what is refused, and where; and what is left aside
 }
 
 // defaultMemory is the default of ImportOptions.Memory.
@@ -115,9 +116,9 @@ func Import(ctx context.Context, o ImportOptions) (out Imported, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	m := importer{o: o, store: s, rangeOf: s.FillRanges(), gate: &gate{from: o.From, to: o.To, say: o.Say}}
+	m := importer{o: o, store: s, rangeOf: s.FillRanges(), gate: &gate{from: o.From, to: o.To, say: o.Say}, adder: newAdder(o.Labels)}
 	m.gate.oldest, m.gate.newest = s.FillBounds()
-	m.blocks = blockSet{list: inputs.blocks, gate: m.gate, logger: o.Store.Logger}
+	m.blocks = blockSet{list: inputs.blocks, gate: m.gate, adder: m.adder, logger: o.Store.Logger}
 	for _, f := range inputs.faults {
 		m.gate.refuse(place{name: f.dir}, f.err.Error())
 	}
@@ -178,6 +179,7 @@ type importer struct {
 	store   *store.Store
 	rangeOf func(t int64) (lo, hi int64)
 	gate    *gate
+	adder   *adder
 	blocks  blockSet
 	spill   *spill
 	out     Imported
@@ -219,7 +221,7 @@ func (m *importer) run(ctx context.Context, texts []text) error {
 
 // collect reads the texts into the spill.
 func (m *importer) collect(ctx context.Context, texts []text) error {
-	c := collector{gate: m.gate, spill: m.spill, known: map[string]uint32{}}
+	c := collector{gate: m.gate, adder: m.adder, spill: m.spill, known: map[string]uint32{}}
 	var whole float64
 	for _, t := range texts {
 		if whole += float64(t.size); t.size == 0 {

@@ -68,7 +68,8 @@ var values = map[string]struct {
 	"read.concurrent-limit": {[]string{"1", "10000"}, []string{"0", "10001", "-1", "x", ""}, "want 1 to 10000"},
 	"read.max-frame-bytes":  {[]string{"1KiB", "50000000"}, []string{"0", "1023", "50000001", "48MiB", "-1", "x", ""}, "want 1KiB to 50000000"},
 
-	"external-label": {[]string{"a=1", "a=x=y"}, []string{"a", "=v", "a=", "a=\xff", ""}, ""},
+	"external-label": {[]string{"a=1", "a=x=y"}, []string{"a", "=v", "a=", "a=\xff", "__name__=m", ""}, ""},
+	"label":          {[]string{"a=1", "a=x=y", "ä.b=1"}, []string{"a", "=v", "a=", "a=\xff", "__name__=m", ""}, ""},
 
 	"from":           {[]string{"0", "-1.5", "2024-01-01T00:00:00Z"}, []string{"soon", "NaN", "2024-01-01", ""}, "a time such as"},
 	"to":             {[]string{"0", "-1.5", "2024-01-01T00:00:00Z"}, []string{"soon", "Inf", "2024-01-01", ""}, "a time such as"},

@@ -221,7 +221,7 @@ func (n *count) Set(s string) error {
 
 func (n *count) String() string { return strconv.FormatUint(uint64(*n), 10) }
 
-// externalLabels are the values of --external-label.
+// externalLabels are the values of --external-label, and of import's --label.
 type externalLabels map[string]string
 
 func (e *externalLabels) Set(s string) error {
@@ -231,6 +231,8 @@ func (e *externalLabels) Set(s string) error {
 		return fmt.Errorf("%q: want name=value", s)
 	case !model.UTF8Validation.IsValidLabelName(name):
 		return fmt.Errorf("%q is not a label name", name)
+	case name == model.MetricNameLabel:
+		return fmt.Errorf("%q: no series lacks a %s", s, name)
 	case !model.LabelValue(value).IsValid() || value == "":
 		return fmt.Errorf("label %s: %q is not a label value", name, value)
 	}

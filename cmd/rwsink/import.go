@@ -30,6 +30,7 @@ type importConfig struct {
 	retention     model.Duration
 	maxFuture     model.Duration
 	blockDuration model.Duration
+	labels        externalLabels
 	progress      string
 }
 
@@ -44,6 +45,8 @@ func importFlags(cmd *kingpin.CmdClause) *importConfig {
 		EnumVar(&c.format, string(transfer.Auto), string(transfer.Blocks), string(transfer.OpenMetrics), string(transfer.JSON))
 	cmd.Flag("from", "First time to take, as RFC 3339 or in Unix seconds.").SetValue(&c.from)
 	cmd.Flag("to", "Last time to take, included.").SetValue(&c.to)
+	cmd.Flag("label", "Label, as name=value, that every series gets that has none of that name: the external_labels of the Prometheus that the samples are from. Repeatable.").
+		SetValue(&c.labels)
 	progressFlag(cmd, &c.progress)
 	cmd.Arg("input", "Block of Prometheus or directory of blocks; file of OpenMetrics text or of JSON lines, packed by gzip or not; - for standard input. Repeatable.").
 		Required().StringsVar(&c.inputs)
@@ -72,7 +75,7 @@ func importInto(stdout, stderr io.Writer, c *importConfig, log promslog.Config) 
 			Accept:        head.Accept{Now: time.Now, Retention: time.Duration(c.retention), MaxFuture: time.Duration(c.maxFuture), Window: -1},
 		}},
 		Inputs: c.inputs, Stdin: os.Stdin, Format: transfer.Format(c.format), From: int64(c.from), To: int64(c.to),
-		Progress: progress, Say: func(s string) { fmt.Fprintln(aside, s) },
+		Labels: c.labels.labels(), Progress: progress, Say: func(s string) { fmt.Fprintln(aside, s) },
 	})
 	if err != nil {
 		return fmt.Errorf("import: %w (%s so far)", err, out)
