@@ -11,7 +11,7 @@ import (
 
 // Whoever reads a block and finds it damaged takes it off the list at once: the
 // read fails, the next one does without the block. Its directory is moved by the
-// maintenance, which is woken.
+// maintenance, which is woken, and which writes anew what is sound in it (rescue.go).
 
 // watch has a block that the store uses tell when it is found damaged.
 func (s *Store) watch(b *block.Block) { b.OnFault(func() { s.takeOff(b) }) }
@@ -34,8 +34,22 @@ func (s *Store) takeOff(b *block.Block) {
 }
 
 // setFaultyAside moves the directories of the blocks that were taken off the
-// list. maintenance is held.
+// list, and writes anew what is sound in them. maintenance is held.
 func (s *Store) setFaultyAside() error {
+	moved, err := s.moveFaulty()
+	for _, b := range moved {
+		if s.head != nil && b.ChunksAlone() {
+			if err := s.rescue(b); err != nil {
+				s.log.Error("what is sound in a damaged block could not be written anew", "block", b.Name(), "err", err)
+			}
+		}
+		b.Release()
+	}
+	return err
+}
+
+// moveFaulty moves the directories and returns the blocks, which are to be released.
+func (s *Store) moveFaulty() (moved []*block.Block, err error) {
 	s.deletes.mu.Lock() // which saves tombstones into them
 	defer s.deletes.mu.Unlock()
 	s.listing.Lock()
@@ -43,14 +57,14 @@ func (s *Store) setFaultyAside() error {
 	s.listing.Unlock()
 	for _, b := range list {
 		if err := s.setAside(b.Dir(), b.Fault()); err != nil {
-			return err
+			return moved, err
 		}
 		s.listing.Lock()
 		s.faulty = slices.DeleteFunc(slices.Clone(s.faulty), func(o *block.Block) bool { return o == b })
 		s.listing.Unlock()
-		b.Release()
+		moved = append(moved, b)
 	}
-	return nil
+	return moved, nil
 }
 
 // setAside moves a damaged block to the quarantine, under a name that says so.

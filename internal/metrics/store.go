@@ -21,6 +21,7 @@ type Store struct {
 	CompactionFailures prometheus.Counter
 	Removed            prometheus.Counter
 	SetAside           prometheus.Counter
+	LostChunks         prometheus.Counter
 	Deletes            prometheus.Counter
 	Tombstones         prometheus.Gauge
 }
@@ -44,6 +45,7 @@ func NewStore(reg prometheus.Registerer) *Store {
 		CompactionFailures: f.counter("rwsink_store_compaction_failures_total", "Merges of blocks that failed; they are tried again."),
 		Removed:            f.counter("rwsink_store_blocks_removed_total", "Blocks that retention removed."),
 		SetAside:           f.counter("rwsink_store_blocks_set_aside_total", "Damaged blocks that were set aside."),
+		LostChunks:         f.counter("rwsink_store_lost_chunks_total", "Damaged chunks of blocks that were set aside; what else these held was written anew."),
 		Deletes:            f.counter("rwsink_store_deletes_total", "Selectors whose series had a range of time deleted."),
 		Tombstones:         f.gauge("rwsink_store_tombstones", "Ranges of series that are deleted and still in blocks."),
 	}

@@ -244,6 +244,17 @@ func (b *Block) keep(err error) error {
 	return err
 }
 
+// ChunksAlone says that what was found damaged is among the chunks: the index is not
+// known to be, nor what is deleted.
+func (b *Block) ChunksAlone() bool {
+	fault := b.fault.Load()
+	if fault == nil || b.lost != nil {
+		return false
+	}
+	rel, err := filepath.Rel(filepath.Join(b.dir, chunksName), fault.Path)
+	return err == nil && !strings.HasPrefix(rel, "..")
+}
+
 // Reader reads the samples of a block's series. It holds scratch memory and
 // serves one goroutine, which must hold a reference to the block.
 type Reader struct {

@@ -2,6 +2,7 @@ package block
 
 import (
 	"context"
+	"errors"
 	"math"
 	"runtime/debug"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/index"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
 )
 
 // Cursor walks all series of a block in order of labels, and reads the index
@@ -59,4 +61,41 @@ func (c *Cursor) Labels() labels.Labels { return c.labels }
 func (c *Cursor) Chunks() (out []chunkenc.Chunk, err error) {
 	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, c.reader.block.Corrupt(chunksName, fault) })
 	return c.reader.open(c.ref, math.MinInt64, math.MaxInt64)
+}
+
+// Sound returns those chunks of the series at hand that can be read to their last
+// sample, and tells lost of the others, which are damaged. They are valid until the
+// next call of Next.
+func (c *Cursor) Sound(lost func(minT, maxT int64, why error)) (out []chunkenc.Chunk, err error) {
+	metas := c.reader.metas
+	defer func() { c.reader.metas = metas }()
+	for i, m := range metas {
+		c.reader.metas = metas[i : i+1]
+		list, err := c.decoded()
+		var corrupt *vfs.CorruptError
+		switch {
+		case errors.As(err, &corrupt):
+			lost(m.MinTime, m.MaxTime, err)
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, list...)
+	}
+	return out, nil
+}
+
+// decoded is Chunks, of which each was decoded.
+func (c *Cursor) decoded() (out []chunkenc.Chunk, err error) {
+	r := c.reader
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, r.block.Corrupt(chunksName, fault) })
+	if out, err = r.open(c.ref, math.MinInt64, math.MaxInt64); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		r.samples.Reset(out[i].Kind())
+		if err := r.dec.Decode(&r.samples, &out[i]); err != nil {
+			return nil, r.block.Corrupt(chunksName, err)
+		}
+	}
+	return out, nil
 }

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rwsink/rwsink/store/block"
+)
+
+// A block with damaged chunks is set aside as it is, and what is sound in it is
+// written into a new one:
+//
+//  1. the directory is moved to the quarantine; the process has it mapped still,
+//  2. the deletes that came while nobody looked at the block are applied to it,
+//  3. its series are walked; a chunk that does not read to its last sample is left
+//     out, and named in the log with its series and range,
+//  4. the rest becomes a block of the same generation. It does not say that it
+//     holds anything of the log: so a start reads again what the log still has of
+//     what was lost, and the same samples twice are one.
+//
+// Where the index is damaged, or it is not known what is deleted, there is no
+// telling what is sound, and the block is lost as a whole, as it is when the disk
+// has no room for another or the process ends meanwhile: it stays in quarantine.
+
+// maxNamedLosses is how many damaged chunks of a block are named in the log.
+const maxNamedLosses = 20
+
+// rescue writes what is sound in a block that was set aside. maintenance is held.
+func (s *Store) rescue(b *block.Block) error {
+	started := time.Now()
+	w, err := s.begin(b.Size())
+	if err != nil {
+		return err
+	}
+	if err := s.eraseMissed(b); err != nil {
+		return s.abandon(w, err)
+	}
+	lost, err := s.copySound(b, w)
+	if err != nil {
+		return s.abandon(w, err)
+	}
+	info, meta := b.Info(), b.Meta()
+	made, err := s.publish(s.ctx, w, block.CommitInfo{
+		Generation: info.Generation, Deletes: info.Deletes, Level: meta.Compaction.Level, Sources: meta.Compaction.Sources,
+	}, nil)
+	s.o.Metrics.Store.LostChunks.Add(float64(lost))
+	if err != nil || made == nil {
+		return err
+	}
+	s.log.Warn("what is sound in a damaged block was written anew", "block", b.Name(), "into", made.Name(), "lost_chunks", lost,
+		"samples", made.Meta().Stats.NumSamples, "of", meta.Stats.NumSamples, "took", time.Since(started).Round(time.Millisecond))
+	return nil
+}
+
+// eraseMissed applies to a block the deletes that came since it was taken off the list.
+func (s *Store) eraseMissed(b *block.Block) error {
+	d := &s.deletes
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if uint64(d.evicted) > b.After() {
+		return errors.New("not all that was deleted of it is remembered")
+	}
+	for _, del := range d.list {
+		if uint64(del.LSN) <= b.After() {
+			continue
+		}
+		if err := b.Erase(s.ctx, del.MinT, del.MaxT, del.Matchers...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copySound writes the chunks that can be read, and returns how many could not.
+func (s *Store) copySound(b *block.Block, w *block.Writer) (lost int, err error) {
+	c, err := b.NewCursor(s.ctx)
+	if err != nil {
+		return 0, err
+	}
+	for s.ctx.Err() == nil {
+		ok, err := c.Next()
+		if err != nil || !ok {
+			return lost, err
+		}
+		list, err := c.Sound(func(minT, maxT int64, why error) {
+			if lost++; lost <= maxNamedLosses {
+				s.log.Error("a chunk is damaged and lost", "block", b.Name(), "series", c.Labels().String(),
+					"from", time.UnixMilli(minT).UTC(), "to", time.UnixMilli(maxT).UTC(), "err", why)
+			}
+		})
+		if err != nil {
+			return lost, err
+		}
+		if err := w.AddSeries(c.Labels(), list); err != nil {
+			return lost, err
+		}
+	}
+	return lost, s.ctx.Err()
+}

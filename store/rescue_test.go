@@ -1,0 +1,159 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/metrics"
+	"github.com/rwsink/rwsink/internal/vfs"
+	"github.com/rwsink/rwsink/store"
+)
+
+// damagedRig is a store with one block of five series, one chunk each, of which the
+// log holds nothing any more, and another one beside it.
+func damagedRig(t *testing.T) (s *store.Store, o store.Options, m *metrics.Store, want []string) {
+	t.Helper()
+	m = metrics.NewStore(prometheus.NewRegistry())
+	s, _, o = rig(t, store.Options{Segment: 400, Metrics: store.Metrics{Store: m}})
+	for i := range 5 {
+		commit(t, s, i, 12_000+int64(i), 10, float64(i))
+	}
+	flush := func() { must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true })) }
+	flush()
+	for k := range int64(20) { // so that the log does not reach back
+		commit(t, s, 7, 19_000, 10, float64(k))
+	}
+	flush()
+	must(t, s.CutLog(context.Background()))
+	return s, o, m, sorted(read(t, s))
+}
+
+// TestOneChunkCostsOneChunk damages a block's chunks at every few bytes: the read
+// that meets it fails, and after the next round everything is there but the series
+// whose chunk it is. It is counted, and a restart changes nothing.
+func TestOneChunkCostsOneChunk(t *testing.T) {
+	segment := func(s *store.Store) string { return filepath.Join(s.BlockDirs()[0], "chunks", "000001") }
+	s, _, _, _ := damagedRig(t)
+	size := fileSize(t, segment(s))
+	closeStore(t, s)
+	cost := map[string]int{}
+	for at := int64(8); at < size; at += 9 {
+		s, o, m, want := damagedRig(t)
+		flipOnDisk(t, segment(s), at)
+		v := s.View()
+		_, err := readView(v, 0, 20_000)
+		v.Close()
+		var corrupt *vfs.CorruptError
+		if !errors.As(err, &corrupt) {
+			t.Fatalf("byte %d: %v", at, err)
+		}
+		must(t, s.Round(context.Background()))
+		got := sorted(read(t, s))
+		gone := ""
+		for _, line := range want {
+			if !slices.Contains(got, line) && !strings.HasPrefix(line, gone+" ") {
+				if gone != "" {
+					t.Fatalf("byte %d: series %s and %s are gone", at, gone, line)
+				}
+				gone, _, _ = strings.Cut(line, " ")
+			}
+		}
+		if want := slices.DeleteFunc(want, func(l string) bool { return strings.HasPrefix(l, gone+" ") }); gone == "" || !slices.Equal(got, want) {
+			t.Fatalf("byte %d: series %q is gone, %d samples are there, want %d", at, gone, len(got), len(want))
+		}
+		cost[gone]++
+		var n dto.Metric
+		must(t, m.LostChunks.Write(&n))
+		if aside, err := os.ReadDir(filepath.Join(o.Path, "quarantine")); err != nil || len(aside) != 1 || n.GetCounter().GetValue() != 1 {
+			t.Errorf("byte %d: %v in quarantine, %v chunks lost, %v", at, aside, n.GetCounter().GetValue(), err)
+		}
+		closeStore(t, s)
+		s = start(t, o)
+		if again := sorted(read(t, s)); !slices.Equal(again, got) {
+			t.Errorf("byte %d: %d samples after a restart, %d before", at, len(again), len(got))
+		}
+		if faults := faultsOf(t, o.Path); len(faults) > 0 {
+			t.Errorf("byte %d: check afterwards: %q", at, faults)
+		}
+		closeStore(t, s)
+	}
+	if len(cost) != 5 {
+		t.Errorf("the series lost: %v", cost)
+	}
+}
+
+// TestNothingDeletedIsRescued deletes before a block is found damaged, while it is
+// off the list, and while it is written anew.
+func TestNothingDeletedIsRescued(t *testing.T) {
+	s, o, _, want := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	deleteOf(t, s, 0, 20_000, "1")
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20) // of series 0
+	v := s.View()
+	if _, err := readView(v, 0, 20_000); err == nil {
+		t.Fatal("the damage is not met")
+	}
+	v.Close()
+	deleteOf(t, s, 0, 20_000, "2")
+	fs, deleted := o.FS.(*stepFS), false
+	fs.step = func(op, name string) error {
+		if !deleted && op == "create" && strings.Contains(name, ".tmp/tombstones") {
+			deleted = true
+			deleteOf(t, s, 0, 20_000, "3")
+		}
+		return nil
+	}
+	must(t, s.Round(context.Background()))
+	fs.step = nil
+	want = slices.DeleteFunc(want, func(l string) bool { return l[0] >= '0' && l[0] <= '3' })
+	for range 2 {
+		if got := sorted(read(t, s)); !deleted || !slices.Equal(got, want) {
+			t.Errorf("%d samples, want %d: %q", len(got), len(want), got)
+		}
+		closeStore(t, s)
+		s = start(t, o)
+	}
+}
+
+// TestRescueFails: where the disk has no room for what is sound, the block is aside
+// as a whole, and everything else goes on.
+func TestRescueFails(t *testing.T) {
+	s, o, m, want := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20)
+	v := s.View()
+	if _, err := readView(v, 0, 20_000); err == nil {
+		t.Fatal("the damage is not met")
+	}
+	v.Close()
+	fs := o.FS.(*stepFS)
+	fs.step = func(op, name string) error {
+		if op == "create" && strings.Contains(name, ".tmp/tombstones") {
+			return errors.New("no room")
+		}
+		return nil
+	}
+	must(t, s.Round(context.Background()))
+	fs.step = nil
+	want = slices.DeleteFunc(want, func(l string) bool { return !strings.HasPrefix(l, "7 ") })
+	if got := sorted(read(t, s)); !slices.Equal(got, want) {
+		t.Errorf("%d samples, want %d", len(got), len(want))
+	}
+	if left := leftovers(t, s, o.Path); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	var n dto.Metric
+	must(t, m.SetAside.Write(&n))
+	if n.GetCounter().GetValue() != 1 {
+		t.Errorf("%v blocks were set aside", n.GetCounter().GetValue())
+	}
+}
