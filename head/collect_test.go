@@ -47,3 +47,56 @@ func TestSeriesOfRefusedSamplesMakeRoom(t *testing.T) {
 		t.Errorf("%d samples, want 2", got)
 	}
 }
+
+// TestManySeriesAreDropped freezes and drops a range of more series than are seen to at a
+// time, while another range is written: all of the one goes, all of the other stays.
+func TestManySeriesAreDropped(t *testing.T) {
+	p := run(t, nearOptions())
+	const many = 10_000
+	var list []sample
+	for i := range many {
+		list = append(list, float(i, nowMs, 1))
+	}
+	p.stored(t, list...)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	want := oracle{}
+	go func() {
+		defer close(stopped)
+		for k := 0; ; k++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			s := float(many/2+k%many, nowMs+24*hourMs+int64(k), float64(k))
+			if _, err := p.write(s); err != nil {
+				t.Error(err)
+				return
+			}
+			want.add(s)
+		}
+	}()
+	frozen, err := p.head.Freeze(t.Context(), func(c head.ContainerInfo) bool { return c.Lo <= nowMs && nowMs <= c.Hi })
+	if err != nil || len(frozen) != 1 {
+		t.Fatal(len(frozen), err)
+	}
+	p.stored(t, float(1, nowMs, 2)) // opens a successor
+	if err := p.head.Drop(t.Context(), frozen[0]); err != nil {
+		t.Fatal(err)
+	}
+	close(stop)
+	<-stopped
+	want.add(float(1, nowMs, 2))
+	p.holds(t, want)
+	for range 2 {
+		if err := p.head.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range many {
+		if s, _ := p.head.Lookup(key(i)); (s != nil) != (want[i] != nil) {
+			t.Fatalf("series %d is there: %v, want %v", i, s != nil, want[i] != nil)
+		}
+	}
+	p.holds(t, want)
+}

@@ -2,6 +2,7 @@ package head
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
@@ -28,6 +29,7 @@ type Container struct {
 	newest       int64    // the newest timestamp put here
 	touchedMs    int64    // when last, monotonic
 	frozen       bool
+	unlinked     atomic.Bool                      // frozen, and no series points to a part here any more
 	erased       map[*Series]tombstones.Intervals // what deletes have removed since it was frozen
 	dropped      bool                             // a block holds its samples: only views from before still have it
 }

@@ -3,6 +3,7 @@ package head
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -72,7 +73,8 @@ func (f *Frozen) ColdBytes() int64 {
 
 // Freeze closes, between two commits, the open containers that pick chooses,
 // and returns all that are frozen and not dropped yet, in order of LSN. Their
-// samples stay readable; writes to their ranges open successors.
+// samples stay readable; writes to their ranges open successors. The series let go of
+// their parts piece by piece.
 func (h *Head) Freeze(ctx context.Context, pick func(ContainerInfo) bool) ([]*Frozen, error) {
 	chosen := map[[2]int64]bool{}
 	for _, info := range h.Containers() {
@@ -87,7 +89,62 @@ func (h *Head) Freeze(ctx context.Context, pick func(ContainerInfo) bool) ([]*Fr
 			out = append(out, &Frozen{h, box})
 		}
 	})
+	for _, f := range out {
+		if err = errors.Join(err, h.unlink(ctx, f.c)); err != nil {
+			return nil, err
+		}
+	}
 	return out, err
+}
+
+// unlink takes the parts of a frozen container out of the series, unless that is done.
+func (h *Head) unlink(ctx context.Context, box *Container) error {
+	if box.cold != nil || box.unlinked.Load() {
+		return nil
+	}
+	err := h.inPieces(ctx, box, func(c *committer, some []*Series) {
+		for _, s := range some {
+			box.unlink(s)
+		}
+	})
+	if err == nil {
+		box.unlinked.Store(true)
+	}
+	return err
+}
+
+// unlink takes the part of s out of s, if there is one.
+func (c *Container) unlink(s *Series) {
+	if p := c.parts[s]; p != nil {
+		s.unlink(p)
+	}
+}
+
+// piece is how many series are seen to between two commits, about a millisecond: what
+// is to be done for each series of a container must not make writes wait for all of them.
+const piece = 4096
+
+// inPieces calls f for the series of a frozen container, some at a time, between two
+// commits, with Head.mu held for writing.
+func (h *Head) inPieces(ctx context.Context, box *Container, f func(c *committer, some []*Series)) (err error) {
+	some := make([]*Series, 0, piece)
+	next := func() {
+		if err == nil && len(some) > 0 {
+			err = h.between(ctx, func(c *committer) {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				f(c, some)
+			})
+		}
+		some = some[:0]
+	}
+	box.each(func(s *Series) { // which does not change any more
+		if some = append(some, s); len(some) == piece {
+			next()
+		}
+	})
+	next()
+	return err
 }
 
 // freeze moves the chosen containers among the frozen ones.
@@ -109,9 +166,6 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 		}
 		box.frozen = true
 		next.frozen = append(next.frozen, box)
-		for s, p := range box.parts {
-			s.unlink(p)
-		}
 	}
 	slices.SortStableFunc(next.frozen, func(a, b *Container) int { return cmp.Compare(a.last, b.last) })
 	h.containers.Store(next)
@@ -120,9 +174,23 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 // Drop takes a frozen container out of the head, once a block holds its
 // samples. Where very many series are in no container any more, it collects them.
 func (h *Head) Drop(ctx context.Context, f *Frozen) error {
+	if err := h.unlink(ctx, f.c); err != nil {
+		return err
+	}
+	chunks := f.c.chunks()
+	if err := h.between(ctx, func(c *committer) { c.drop(f.c, chunks) }); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx) // it is dropped: the series that it held must not stay for ever
+	if err := h.inPieces(ctx, f.c, func(_ *committer, some []*Series) {
+		for _, s := range some {
+			h.release(s)
+		}
+	}); err != nil {
+		return err
+	}
 	var dead []*Series
 	err := h.between(ctx, func(c *committer) {
-		c.drop(f.c)
 		if h.identity.count.Load()-int64(h.holding) > maxIdle {
 			dead = c.collect()
 		}
@@ -132,7 +200,7 @@ func (h *Head) Drop(ctx context.Context, f *Frozen) error {
 }
 
 // drop takes a frozen container off the list.
-func (c *committer) drop(box *Container) {
+func (c *committer) drop(box *Container, chunks int) {
 	h := c.head
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,11 +208,10 @@ func (c *committer) drop(box *Container) {
 	frozen := slices.DeleteFunc(slices.Clone(old.frozen), func(o *Container) bool { return o == box })
 	h.containers.Store(&containerList{frozen: frozen, open: old.open})
 	box.dropped = true
-	box.each(h.release)
 	if box.cold != nil {
 		h.coldBytes.Add(-int64(box.cold.counted))
 	}
-	c.applier.stats.chunks -= box.chunks()
+	c.applier.stats.chunks -= chunks
 }
 
 // chunks returns how many sealed chunks the container holds.

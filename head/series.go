@@ -19,7 +19,7 @@ type Series struct {
 	containers int32  // how many containers hold samples of it
 	group      uint32 // the last group with samples of it, noted under a narrow window only; wraps
 	loggedIn   uint32 // tells the segment that last took its record; 0 is none
-	live       *part  // its part of the newest near container that has one; nil when that is frozen
+	live       *part  // its part of the newest near container that has one; those of frozen ones are taken out soon
 	newest     int64  // the newest timestamp applied, when seen
 }
 
@@ -32,7 +32,7 @@ func (s *Series) Dropped() bool { return s == droppedSeries }
 // partAt returns the part that a sample of time t goes to, or nil.
 func (s *Series) partAt(t int64) *part {
 	p := s.live
-	for p != nil && !p.box.contains(t) {
+	for p != nil && (!p.box.contains(t) || p.box.frozen) {
 		p = p.older
 	}
 	return p

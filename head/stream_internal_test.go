@@ -198,7 +198,8 @@ func BenchmarkStream(b *testing.B) {
 }
 
 // TestPartsOfOpenContainers places samples in several ranges at random while
-// ranges are frozen: a series knows its parts of all open containers, newest first.
+// ranges are frozen: a series knows its parts of all open containers, newest first, and
+// passes over those of frozen ones that are not taken out yet.
 func TestPartsOfOpenContainers(t *testing.T) {
 	h, c := testHead(t, Options{})
 	list := []*Series{testSeries(h, "a"), testSeries(h, "bb")}
@@ -206,18 +207,26 @@ func TestPartsOfOpenContainers(t *testing.T) {
 	for i := range 2000 {
 		s, at := list[rng.IntN(2)], rng.Int64N(10*7_200_000)
 		c.place(s, 1, &sample{t: at, v: float64(i)})
-		if p := s.partAt(at); p == nil || !p.box.contains(at) {
+		if p := s.partAt(at); p == nil || p.box.frozen || !p.box.contains(at) {
 			t.Fatalf("no part for %d", at)
 		}
 		if i%100 == 99 {
 			box := h.containers.Load().open[rng.IntN(len(h.containers.Load().open))]
 			c.freeze(func(o *Container) bool { return o == box })
+			for _, box := range h.containers.Load().frozen {
+				if rng.IntN(2) == 0 {
+					box.each(box.unlink)
+				}
+			}
 		}
 		for _, s := range list {
 			n := 0
 			for p := s.live; p != nil; p = p.older {
-				if n++; p.box.frozen || p.box.parts[s] != p || p.older != nil && p.older.box.lo >= p.box.lo {
+				if p.box.parts[s] != p || p.older != nil && (p.older.box.lo > p.box.lo || p.older.box.lo == p.box.lo && !p.older.box.frozen) {
 					t.Fatalf("part of [%d, %d] out of place", p.box.lo, p.box.hi)
+				}
+				if !p.box.frozen {
+					n++
 				}
 			}
 			for _, box := range h.containers.Load().open {
