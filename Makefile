@@ -21,7 +21,7 @@ export CGO_ENABLED := 0
 PLAIN := $(shell $(GO) env GOFLAGS)
 export GOFLAGS := $(PLAIN) -trimpath
 
-.PHONY: all help build test vet unit race bench bench-codec bench-compare bench-floor bench-ooo bench-goals bench-peers fuzz soak e2e e2e-short image up clean
+.PHONY: all help build test vet unit race bench bench-all bench-codec bench-compare bench-floor bench-ooo bench-goals bench-peers fuzz soak e2e e2e-short image up clean
 
 all: build
 
@@ -31,7 +31,7 @@ help:
 	  e2e 'real Prometheus servers, kill -9, the compose stack; e2e-short is the same for less long' \
 	  fuzz 'every fuzz target for FUZZTIME' soak 'longer runs of the tests that are drawn' \
 	  bench 'benchmarks of PKG; bench-compare sets those of REF beside them, bench-codec the goals of the codec' \
-	  bench-floor 'what receiving costs; bench-ooo, bench-goals and bench-peers too: docs/bench.md' \
+	  bench-floor 'what receiving costs; bench-ooo, bench-goals and bench-peers too, bench-all all of them: docs/bench.md' \
 	  image 'the image IMAGE; up starts the compose stack with it' clean 'removes bin and .cache'
 
 build:
@@ -91,6 +91,16 @@ PROMETHEUS      := $(CACHE)/prometheus-v0.316.0
 VICTORIAMETRICS := $(CACHE)/victoria-metrics-v1.151.0
 bench-peers: build $(PROMETHEUS) $(VICTORIAMETRICS)
 	bin/rwsink bench peers --cache=$(CACHE) $(BENCHFLAGS)
+
+# The tables of docs/BENCHMARKS.md from its goals to the receive path, without those of the codec and the store:
+# an hour and a half on a machine that does nothing else.
+bench-all:
+	$(MAKE) bench-goals
+	$(MAKE) bench-floor BENCHFLAGS="$(BENCHFLAGS) --samples=20"
+	$(MAKE) bench-peers BENCHFLAGS="$(BENCHFLAGS) --samples=20 --rounds=2 --rest=3s"
+	$(MAKE) bench-ooo BENCHFLAGS="$(BENCHFLAGS) --series=200"
+	$(GO) test ./receiver -run '^$$' -bench 'Fill|Snappy' -benchtime 600x
+	$(GO) test ./head -run '^$$' -bench 'Commit|Memory|Stream'
 
 $(PROMETHEUS):
 	@mkdir -p $(CACHE)

@@ -47,13 +47,13 @@ type measurement struct {
 var measurements = []measurement{
 	{"canonical", 200 * time.Second, goalCanonical},
 	{"new-series", 90 * time.Second, goalNewSeries},
-	{"late", 9 * time.Minute, goalLate},
-	{"day", 3 * time.Minute, goalDay},
-	{"twice", time.Minute, goalTwice},
-	{"histograms", 2 * time.Minute, goalHistograms},
-	{"latency", time.Minute, goalLatency},
-	{"scale", 2 * time.Minute, goalScale},
-	{"replay", time.Minute, goalReplay},
+	{"late", 14 * time.Minute, goalLate},
+	{"day", 4 * time.Minute, goalDay},
+	{"twice", 50 * time.Second, goalTwice},
+	{"histograms", 3 * time.Minute, goalHistograms},
+	{"latency", 70 * time.Second, goalLatency},
+	{"scale", 150 * time.Second, goalScale},
+	{"replay", 40 * time.Second, goalReplay},
 }
 
 // Goals measures what the project promises and prints every figure beside its
