@@ -24,6 +24,7 @@ type applier struct {
 	piece  chunkenc.Samples // scratch: what is sealed
 	target int              // samples that a full slot holds at most
 	stats  applyStats
+	sum    uint64 // of ahead, says nothing
 }
 
 // applyStats count since the last time they were taken.
@@ -56,6 +57,31 @@ const (
 
 func newApplier(o Options) *applier {
 	return &applier{enc: chunkenc.Encoder{Float: o.Encoding}, target: o.ChunkSamples}
+}
+
+// aheadOf is how many samples ahead of placing them ahead looks.
+const aheadOf = 32
+
+// ahead loads what placing samples of at most aheadOf series touches first, their
+// parts and the ends of their streams. None of it depends on another, so the
+// misses of the cache overlap: series that come in no order cost little more
+// than those that lie in memory as they come.
+func (a *applier) ahead(list []*Series) {
+	var parts [aheadOf]*part
+	n, sum := 0, uint64(0)
+	for _, s := range list {
+		if p := s.live; p != nil {
+			parts[n%aheadOf] = p
+			n++
+			sum += uint64(p.slotEnd) + uint64(p.floats.current)
+		}
+	}
+	for _, p := range parts[:n] {
+		if at := p.floats.current; at != 0 {
+			sum += uint64(p.box.arena.at(at).data[0])
+		}
+	}
+	a.sum += sum // what is not used is not loaded
 }
 
 // add puts a sample into p, which is a part of c.

@@ -299,6 +299,9 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h := c.head
 	h.mu.Lock()
 	for i, s := range b.series {
+		if i%aheadOf == 0 {
+			c.applier.ahead(b.series[i:min(i+aheadOf, len(b.series))])
+		}
 		c.stats.lateness.Observe(elapsed(b.times[i], c.nowMs))
 		c.place(s, lsn, &sample{t: b.times[i], st: b.start(i), v: b.values[i]})
 	}

@@ -30,17 +30,19 @@ import (
 // Chunks are never changed in place, so that a reader that has copied the
 // slice header under Head.mu may go on without the lock.
 type part struct {
+	// What every sample touches stands together: two cache lines at most.
 	box     *Container
-	older   *part // the series' part of the open near container before
-	chunks  []chunkenc.Chunk
 	floats  stream
-	ext     *partExt // nil while there are only floats without start timestamps, none older than the chunks
-	maxT    int64    // the newest timestamp; valid when not empty
-	slotEnd int64    // last millisecond of the tail's slot
-	open    int32    // the first of chunks that belongs to the open slot
-	shift   uint8    // the range is cut into 2^shift slots
+	maxT    int64 // the newest timestamp; valid when not empty
+	slotEnd int64 // last millisecond of the tail's slot
+	open    int32 // the first of chunks that belongs to the open slot
+	shift   uint8 // the range is cut into 2^shift slots
 	kind    chunkenc.Kind
-	place   uint8 // of the series among those that close a slot one after the other
+	place   uint8    // of the series among those that close a slot one after the other
+	ext     *partExt // nil while there are only floats without start timestamps, none older than the chunks
+
+	chunks []chunkenc.Chunk
+	older  *part // the series' part of the open near container before
 }
 
 // sample is one sample on its way into a part: a float, or a histogram when h or fh is set.
@@ -98,7 +100,7 @@ func (p *part) tailLen() int {
 	return len(p.ext.hists)
 }
 
-func (p *part) empty() bool { return len(p.chunks) == 0 && p.tailLen() == 0 }
+func (p *part) empty() bool { return p.tailLen() == 0 && len(p.chunks) == 0 }
 
 // sealedTo returns where the chunks end: the tail is newer.
 func (p *part) sealedTo() (t int64, ok bool) {
