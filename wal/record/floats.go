@@ -57,37 +57,42 @@ func appendSamples(dst []byte, refs []uint64, ts []int64, vs []float64) []byte {
 	next, last := uint64(1), uint64(0) // the ref of step 0, the time before
 	for k, ref := range refs {
 		out := buf[i : i+maxSampleSize+8]
-		control, at := byte(0), uint(1)
-		if step := zigzag(ref - next); step != 0 {
-			c := stepClass(step, 8, 24)
-			binary.LittleEndian.PutUint64(out[at:], step)
-			control, at = c, at+refSize[c]
-		}
+		step := zigzag(ref - next)
+		rc := refClass[bits.Len64(step)]
+		binary.LittleEndian.PutUint64(out[1:], step)
+		at := 1 + refSize[rc&3]
 		next = ref + 1
-		if step := zigzag(uint64(ts[k]) - last); step != 0 {
-			c := stepClass(step, 16, 32)
-			binary.LittleEndian.PutUint64(out[at:], step)
-			control, at = control|c<<2, at+timeSize[c]
-		}
+		step = zigzag(uint64(ts[k]) - last)
+		tc := timeClass[bits.Len64(step)]
+		binary.LittleEndian.PutUint64(out[at:], step)
+		at += timeSize[tc&3]
 		last = uint64(ts[k])
 		v := math.Float64bits(vs[k])
 		size := 8 - uint(bits.TrailingZeros64(v))/8
 		binary.BigEndian.PutUint64(out[at:], v)
-		out[0] = control | byte(size)<<4
+		out[0] = rc | tc<<2 | byte(size)<<4
 		i += int(at + size)
 	}
 	return buf[:i]
 }
 
-// stepClass returns the size class of a step that is not 0.
-func stepClass(step uint64, small, large uint) byte {
-	switch {
-	case step < 1<<small:
-		return 1
-	case step < 1<<large:
-		return 2
+// refClass and timeClass are the size classes of a step by its bits: in tables,
+// since the classes of samples that come in no order are no branch to foretell.
+var refClass, timeClass = stepClasses(8, 24), stepClasses(16, 32)
+
+func stepClasses(small, large int) (classes [65]byte) {
+	for n := range classes {
+		switch {
+		case n == 0:
+		case n <= small:
+			classes[n] = 1
+		case n <= large:
+			classes[n] = 2
+		default:
+			classes[n] = 3
+		}
 	}
-	return 3
+	return classes
 }
 
 func (d *decoder) floats(f *Floats) {
