@@ -43,8 +43,31 @@ func checkLabels1(b []byte, offset int) (err error) {
 	return err
 }
 
+// Tags of a Label's fields.
+const (
+	tagLabelName  = 1<<3 | wtBytes
+	tagLabelValue = 2<<3 | wtBytes
+)
+
 // labelField1 reads a field that holds a Label, at p, and returns where it ends.
+// Encoders write name, then value, and lengths of a byte are most: that is the fast path.
 func labelField1(b []byte, p, offset int) (l head.Label, end int, err error) {
+	f := b[p:]
+	if len(f) < 6 || f[0] != tagLabel || f[2] != tagLabelName {
+		return labelSlow1(b, p, offset)
+	}
+	length, name := int(f[1]), 4+int(f[3]) // where the name ends
+	if (f[1]|f[3]) >= 0x80 || 2+length > len(f) || name+2 > 2+length || f[name] != tagLabelValue {
+		return labelSlow1(b, p, offset)
+	}
+	if f[name+1] >= 0x80 || name+2+int(f[name+1]) != 2+length {
+		return labelSlow1(b, p, offset)
+	}
+	return head.Label{Name: f[4:name:name], Value: f[name+2 : 2+length : 2+length]}, p + 2 + length, nil
+}
+
+// labelSlow1 reads a field that holds a Label, in any form.
+func labelSlow1(b []byte, p, offset int) (l head.Label, end int, err error) {
 	num, wt, from := tag(b, p)
 	from, end = bytesField(b, from, wt)
 	if end < 0 {
