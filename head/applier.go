@@ -43,8 +43,9 @@ const (
 	// maxLate bounds the late buffer of a part (64 KiB, reached only where the late
 	// ones fall among four times as many), minLate is where it may first be merged.
 	minLate, maxLate = 16, 4096
-	// maxHistTail is how many histograms a tail holds.
-	maxHistTail = 16
+	// maxHistBytes bounds the bytes of histograms that a tail holds, which large ones
+	// reach before it is full of samples.
+	maxHistBytes = 64 << 10
 	// firstFit is how many samples of a stream tell its interval; twice as many tell it better.
 	firstFit = 32
 	// closeSpread is the part of a slot over which the series close it, each at its own
@@ -95,9 +96,9 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 		switch {
 		case s.t > p.slotEnd && s.t > p.closesAt(c):
 			a.closeSlot(c, p)
-		case k != p.kind || n >= a.fullTail(k):
+		case k != p.kind || a.full(p):
 			a.sealTail(c, p)
-		case k == chunkenc.KindFloat && n >= firstFit && n&(n-1) == 0:
+		case n >= firstFit && n&(n-1) == 0:
 			a.fitTail(c, p)
 		}
 		if p.tailLen() > 0 && k != p.kind { // what closeSlot leaves for the next slot
@@ -114,22 +115,16 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 	p.push(s)
 }
 
-// fullTail is how many samples a tail of that kind holds at most.
-func (a *applier) fullTail(k chunkenc.Kind) int {
-	if k == chunkenc.KindFloat {
-		return hardFactor * a.target
-	}
-	return maxHistTail
+// full says whether the tail of p holds as much as one may.
+func (a *applier) full(p *part) bool {
+	return p.tailLen() >= hardFactor*a.target || p.kind != chunkenc.KindFloat && len(p.ext.hists.data) >= maxHistBytes
 }
 
 // closesAt returns the last timestamp that does not close the tail's slot.
 func (p *part) closesAt(c *Container) int64 {
-	if p.kind != chunkenc.KindFloat {
-		return p.slotEnd
-	}
 	slot := slotLen(c.hi-c.lo+1, p.shift)
 	grace := slot / closeSpread / (math.MaxUint8 + 1) * int64(p.place)
-	if p.floats.unsorted {
+	if !p.sorted() {
 		grace += slot / 2
 	}
 	if grace > c.hi-p.slotEnd {
@@ -145,7 +140,7 @@ func (a *applier) addLate(c *Container, p *part, s *sample) {
 		case p.repeats(s):
 			a.stats.duplicates++
 			return
-		case int(p.floats.n) < a.fullTail(chunkenc.KindFloat):
+		case !a.full(p):
 			p.push(s)
 			return
 		}
@@ -207,11 +202,11 @@ func (a *applier) openSamples(p *part) int {
 }
 
 // closeSlot joins what the open slot holds into one chunk, and opens the next
-// one: the floats of a tail that are in it already stay there.
+// one: what of the tail is in it already stays there.
 func (a *applier) closeSlot(c *Container, p *part) {
 	runs := a.runsOf(p, int(p.open), (*ooo.Buffer).Take)
 	last, rest := *runs[len(runs)-1], chunkenc.Samples{}
-	if n := last.Len(); last.T[n-1] > p.slotEnd && last.Kind == chunkenc.KindFloat && p.kind == last.Kind {
+	if n := last.Len(); last.T[n-1] > p.slotEnd && p.kind == last.Kind {
 		i := sort.Search(n, func(i int) bool { return last.T[i] > p.slotEnd })
 		last, rest = last.Slice(0, i), last.Slice(i, n)
 	}
@@ -231,11 +226,8 @@ func (a *applier) closeSlot(c *Container, p *part) {
 	if rest.Len() > 0 {
 		p.slotEnd = c.slotEnd(rest.T[0], p.shift)
 	}
-	for i, t := range rest.T {
-		x := sample{t: t, v: rest.V[i]}
-		if len(rest.ST) > 0 {
-			x.st = rest.ST[i]
-		}
+	for i := range rest.T {
+		x := sampleOf(&rest, i)
 		p.push(&x)
 	}
 }
@@ -296,8 +288,8 @@ func (a *applier) fitTail(c *Container, p *part) {
 	if !p.sorted() {
 		return // how many of it are of which time is not known yet
 	}
-	first := p.floats.firstTime(c.arena, c.lo)
-	shift := a.shiftFor(c, p.maxT-first, int(p.floats.n))
+	first := p.tailStart()
+	shift := a.shiftFor(c, p.maxT-first, p.tailLen())
 	if shift <= p.shift {
 		return
 	}

@@ -13,17 +13,18 @@ import (
 //
 //		chunks            sealed, ascending, disjoint; those from open on are of the
 //		                  open slot
-//		floats or hists   newer than every chunk: the tail, of one kind. Floats are a
-//		                  stream in order of arrival, histograms in order of time
+//		floats or hists   newer than every chunk: the tail, a stream of one kind in
+//		                  order of arrival
 //		late              samples that found no place there, in order of arrival
 //
-//	 1. A sample newer than all goes to the tail. When time has left the slot, for
-//	    floats by a little that differs from series to series, the tail, the late
-//	    samples of its time and what the open slot holds become one chunk. A tail
-//	    that is full before that is sealed and counts to the open slot.
-//	 2. A float that is not newer than all, but newer than the chunks, goes to the
-//	    stream all the same: it is sorted when it is sealed or read. A slot with such
-//	    samples stays open for half its length more, for those that are still to come.
+//	 1. A sample newer than all goes to the tail. When time has left the slot, by a
+//	    little that differs from series to series, the tail, the late samples of its
+//	    time and what the open slot holds become one chunk. A tail that is full before
+//	    that is sealed and counts to the open slot.
+//	 2. A sample that is not newer than all, but newer than the chunks and of the
+//	    tail's kind, goes to the stream all the same: it is merged when the tail is
+//	    sealed or read. A slot with such samples stays open for half its length more,
+//	    for those that are still to come.
 //	 3. Everything else waits in late, until there is enough of it to pay for
 //	    decoding and sealing again the chunks that it falls into.
 //
@@ -63,6 +64,23 @@ func (s *sample) kind() chunkenc.Kind {
 	return chunkenc.KindFloat
 }
 
+// sampleOf returns sample i of a run.
+func sampleOf(run *chunkenc.Samples, i int) sample {
+	x := sample{t: run.T[i]}
+	if len(run.ST) > 0 {
+		x.st = run.ST[i]
+	}
+	switch run.Kind {
+	case chunkenc.KindFloat:
+		x.v = run.V[i]
+	case chunkenc.KindHistogram:
+		x.h = run.H[i]
+	default:
+		x.fh = run.FH[i]
+	}
+	return x
+}
+
 // addTo adds the sample to a late buffer.
 func (s *sample) addTo(b *ooo.Buffer) {
 	if s.kind() == chunkenc.KindFloat {
@@ -74,8 +92,8 @@ func (s *sample) addTo(b *ooo.Buffer) {
 
 // partExt is what most parts do not need.
 type partExt struct {
-	starts []int64  // start timestamps of the stream, or none
-	hists  []sample // the tail, when it is of histograms
+	starts []int64    // start timestamps of the stream of floats, or none
+	hists  histStream // the tail, when it is of histograms
 	late   ooo.Buffer
 }
 
@@ -97,7 +115,7 @@ func (p *part) tailLen() int {
 	if p.kind == chunkenc.KindFloat {
 		return int(p.floats.n)
 	}
-	return len(p.ext.hists)
+	return int(p.ext.hists.n)
 }
 
 func (p *part) empty() bool { return p.tailLen() == 0 && len(p.chunks) == 0 }
@@ -139,11 +157,10 @@ func (p *part) start(i int) int64 {
 	return p.ext.starts[i]
 }
 
-// push appends to the tail a sample of the tail's kind: newer than all, or a float newer than the chunks.
+// push appends to the tail a sample of the tail's kind, newer than the chunks.
 func (p *part) push(s *sample) {
 	if p.kind != chunkenc.KindFloat {
-		p.maxT = s.t
-		p.extended().hists = append(p.ext.hists, *s)
+		p.pushHistogram(s)
 		return
 	}
 	if s.st != 0 && (p.ext == nil || len(p.ext.starts) == 0) {
@@ -161,10 +178,19 @@ func (p *part) push(s *sample) {
 	p.maxT = max(p.maxT, s.t)
 }
 
+func (p *part) pushHistogram(s *sample) {
+	stream := &p.extended().hists
+	stream.push(p.maxT, s)
+	if stream.n == 1 {
+		p.maxT = s.t
+	}
+	p.maxT = max(p.maxT, s.t)
+}
+
 // takesLate says whether a sample that is not newer than all may go to the
 // stream: behind the chunks, and no other that came before it waits in late there.
 func (p *part) takesLate(s *sample) bool {
-	if s.kind() != chunkenc.KindFloat || p.kind != chunkenc.KindFloat || p.floats.n == 0 {
+	if s.kind() != p.kind || p.tailLen() == 0 {
 		return false
 	}
 	to, sealed := p.sealedTo()
@@ -179,50 +205,62 @@ func (p *part) takesLate(s *sample) bool {
 	return true
 }
 
-// repeats says whether a float is the one that was pushed last.
+// repeats says whether a sample is a float, and the one that was pushed last.
 func (p *part) repeats(s *sample) bool {
-	return s.t == p.maxT && !p.floats.unsorted && math.Float64bits(s.v) == p.floats.last && s.st == p.start(int(p.floats.n)-1)
+	return s.t == p.maxT && p.kind == chunkenc.KindFloat && !p.floats.unsorted &&
+		math.Float64bits(s.v) == p.floats.last && s.st == p.start(int(p.floats.n)-1)
 }
 
 // sorted says whether the tail is in order of time, no timestamp twice.
-func (p *part) sorted() bool { return p.kind != chunkenc.KindFloat || !p.floats.unsorted }
-
-// appendTail appends a tail that is sorted to the columns of s, whose kind is the tail's.
-func (p *part) appendTail(s *chunkenc.Samples, r *streamReader) {
-	n := len(s.T)
+func (p *part) sorted() bool {
 	if p.kind == chunkenc.KindFloat {
-		r.run(s, p)
-		if p.ext != nil {
-			appendStarts(s, n, p.ext.starts)
-		}
-		return
+		return !p.floats.unsorted
 	}
-	for i := range p.ext.hists {
-		x := &p.ext.hists[i]
-		if x.st != 0 && len(s.ST) == 0 {
-			s.ST = append(s.ST, make([]int64, len(s.T))...)
-		}
-		if len(s.ST) > 0 || x.st != 0 {
-			s.ST = append(s.ST, x.st)
-		}
-		s.T = append(s.T, x.t)
-		if p.kind == chunkenc.KindHistogram {
-			s.H = append(s.H, x.h)
-		} else {
-			s.FH = append(s.FH, x.fh)
-		}
-	}
+	return !p.ext.hists.unsorted
 }
 
-// tail puts the tail where it is to be merged from: into runs if it is sorted, else
-// what of it lies in [lo, hi] into late, in order of arrival.
+// tailStart returns the timestamp of the tail's sample that arrived first; there is one.
+func (p *part) tailStart() int64 {
+	if p.kind == chunkenc.KindFloat {
+		return p.floats.firstTime(p.box.arena, p.box.lo)
+	}
+	return p.ext.hists.first
+}
+
+// tail puts the tail where it is to be merged from. Of a stream in order of time it
+// is all a run; of another, histograms that came newer than all before them are,
+// since a reset hint speaks of the sample before, and the rest that lies in [lo, hi]
+// goes to late, in order of arrival.
 func (p *part) tail(runs *runList, late *ooo.Buffer, r *streamReader, lo, hi int64) {
 	switch {
 	case p.tailLen() == 0:
+	case p.kind != chunkenc.KindFloat:
+		p.ext.hists.appendTo(runs, late, p.kind, lo, hi)
 	case p.sorted():
-		p.appendTail(runs.next(p.kind), r)
+		run := runs.next(p.kind)
+		n := len(run.T)
+		r.run(run, p)
+		if p.ext != nil {
+			appendStarts(run, n, p.ext.starts)
+		}
 	default:
 		r.late(late, p, lo, hi)
+	}
+}
+
+// appendSample appends a histogram to the columns of s, whose kind is its own.
+func appendSample(s *chunkenc.Samples, x *sample) {
+	if x.st != 0 && len(s.ST) == 0 {
+		s.ST = append(s.ST, make([]int64, len(s.T))...)
+	}
+	if x.st != 0 || len(s.ST) > 0 {
+		s.ST = append(s.ST, x.st)
+	}
+	s.T = append(s.T, x.t)
+	if s.Kind == chunkenc.KindHistogram {
+		s.H = append(s.H, x.h)
+	} else {
+		s.FH = append(s.FH, x.fh)
 	}
 }
 
@@ -241,12 +279,11 @@ func appendStarts(s *chunkenc.Samples, n int, starts []int64) {
 	s.ST = append(s.ST, starts...)
 }
 
-// clearTail empties the tail and keeps its memory.
+// clearTail empties the tail.
 func (p *part) clearTail() {
 	p.box.arena.clear(&p.floats)
 	if p.ext != nil {
 		p.ext.starts = p.ext.starts[:0]
-		clear(p.ext.hists)
-		p.ext.hists = p.ext.hists[:0]
+		p.ext.hists = histStream{}
 	}
 }

@@ -154,6 +154,8 @@ type Reader struct {
 	base   runList
 	tail   runList
 	stream streamReader
+	hists  histStream // the tail, when it is of histograms
+	kind   chunkenc.Kind
 	chunks []chunkenc.Chunk
 	late   ooo.Buffer
 	piece  ooo.Buffer
@@ -199,7 +201,7 @@ func (r *Reader) AppendLayers(dst []ooo.Layer, s *Series, mint, maxt int64) []oo
 func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 	r.tail.reset()
 	r.late.Reset()
-	r.chunks = r.chunks[:0]
+	r.chunks, r.hists = r.chunks[:0], histStream{}
 	mu := &r.view.head.mu
 	mu.RLock()
 	defer mu.RUnlock()
@@ -216,7 +218,11 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 	j := i + sort.Search(len(p.chunks)-i, func(k int) bool { return p.chunks[i+k].MinT > maxt })
 	r.chunks = append(r.chunks, p.chunks[i:j]...)
 	if p.from(len(p.chunks)) <= maxt && p.maxT >= mint {
-		p.tail(&r.tail, &r.late, &r.stream, mint, maxt)
+		if p.kind == chunkenc.KindFloat {
+			p.tail(&r.tail, &r.late, &r.stream, mint, maxt)
+		} else {
+			r.hists, r.kind = p.ext.hists, p.kind // it only grows, and is long to read
+		}
 	}
 	if p.ext != nil {
 		p.ext.late.CopyRange(&r.late, mint, maxt)
@@ -225,6 +231,12 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 
 // emitSnapshot merges the snapshot chunk by chunk, so that memory is bounded by one chunk.
 func (r *Reader) emitSnapshot(mint, maxt int64, emit func(*chunkenc.Samples) error) error {
+	if r.hists.n > 0 { // all of it came before what waits in late
+		r.piece.Reset()
+		r.hists.appendTo(&r.tail, &r.piece, r.kind, mint, maxt)
+		r.late.CopyRange(&r.piece, mint, maxt)
+		r.late, r.piece = r.piece, r.late
+	}
 	if r.late.Len() > 0 {
 		r.merger.Sort(&r.late)
 	}
