@@ -56,10 +56,16 @@ func (id *identity) unlist(dead []*Series) {
 	id.postings.Delete(refs, pairs)
 }
 
-// maxIdle is how many series without samples wait for the next Collect: beyond
-// it, about 100 MB, Drop collects, too. A backfill of ever new series must not
-// fill memory with those that are flushed already.
+// maxIdle is how many series without samples wait for the next Collect at most,
+// about 100 MB; and they do not wait where the limit of series is near. A backfill of
+// ever new series must not fill memory, nor the limit, with those that are flushed already.
 const maxIdle = 1 << 17
+
+// crowded says that series without samples cannot wait.
+func (h *Head) crowded() bool {
+	n, limit := h.identity.count.Load(), int64(h.options.Limits.Series)
+	return n-int64(h.holding) > maxIdle || limit > 0 && n >= limit-limit/4
+}
 
 // Collect lets go of the series that no container has held samples of since the
 // Collect before. A minute between two is long enough for senders to come again:

@@ -100,3 +100,25 @@ func TestManySeriesAreDropped(t *testing.T) {
 	}
 	p.holds(t, want)
 }
+
+// TestFlushedSeriesMakeRoom fills the limit of series, and flushes: those that are in
+// blocks alone do not keep others out until somebody collects. Far from the limit they stay.
+func TestFlushedSeriesMakeRoom(t *testing.T) {
+	for _, limit := range []int{40, 400} {
+		o := options()
+		o.Limits.Series = limit
+		p := run(t, o)
+		day := 24 * time.Hour.Milliseconds()
+		for i := range 40 {
+			p.stored(t, float(i, nowMs-9*day, 1))
+		}
+		p.stored(t, float(0, nowMs-5*day, 1))
+		flushed(t, p, 41)
+		for i := range 40 {
+			if s, _ := p.head.Lookup(key(i)); (s != nil) != (limit == 400 || i == 0) {
+				t.Errorf("limit %d: series %d is there: %t", limit, i, s != nil)
+			}
+		}
+		p.stored(t, float(40, nowMs, 1))
+	}
+}

@@ -172,7 +172,8 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 }
 
 // Drop takes a frozen container out of the head, once a block holds its
-// samples. Where very many series are in no container any more, it collects them.
+// samples. Where series that are in no container any more stand in the way of
+// others, it collects them.
 func (h *Head) Drop(ctx context.Context, f *Frozen) error {
 	if err := h.unlink(ctx, f.c); err != nil {
 		return err
@@ -191,7 +192,7 @@ func (h *Head) Drop(ctx context.Context, f *Frozen) error {
 	}
 	var dead []*Series
 	err := h.between(ctx, func(c *committer) {
-		if h.identity.count.Load()-int64(h.holding) > maxIdle {
+		if h.crowded() {
 			dead = c.collect()
 		}
 	})
