@@ -98,6 +98,8 @@ bench-all:
 	$(MAKE) bench-goals
 	$(MAKE) bench-floor BENCHFLAGS="$(BENCHFLAGS) --samples=20"
 	$(MAKE) bench-peers BENCHFLAGS="$(BENCHFLAGS) --samples=20 --rounds=2 --rest=3s"
+	$(MAKE) bench-peers BENCHFLAGS="$(BENCHFLAGS) --series=20000 --samples=100 --rounds=1 --rest=3s"
+	$(MAKE) bench-peers BENCHFLAGS="$(BENCHFLAGS) --series=1000 --samples=1000 --rounds=1 --rest=3s"
 	$(MAKE) bench-ooo BENCHFLAGS="$(BENCHFLAGS) --series=200"
 	$(GO) test ./receiver -run '^$$' -bench 'Fill|Snappy' -benchtime 600x
 	$(GO) test ./head -run '^$$' -bench 'Commit|Memory|Stream'
