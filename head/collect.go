@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
 )
 
 // collect lets go of the series that no container holds samples of. One that
@@ -48,12 +47,12 @@ func (id *identity) unlist(dead []*Series) {
 	if len(dead) == 0 {
 		return
 	}
-	refs, pairs := map[storage.SeriesRef]struct{}{}, map[labels.Label]struct{}{}
+	refs, pairs := map[uint64]struct{}{}, map[labels.Label]struct{}{}
 	for _, s := range dead {
-		refs[storage.SeriesRef(s.ref)] = struct{}{}
+		refs[s.ref] = struct{}{}
 		s.labels.Range(func(l labels.Label) { pairs[l] = struct{}{} })
 	}
-	id.postings.Delete(refs, pairs)
+	id.postings.Remove(refs, pairs)
 }
 
 // maxIdle is how many series without samples wait for the next Collect at most,

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -144,8 +143,8 @@ func (c *committer) erase(d *Delete) {
 // matching returns the series that all matchers match.
 func (c *committer) matching(ms []*labels.Matcher) []*Series {
 	ctx, id := context.Background(), c.head.identity
-	id.postings.EnsureOrder(0) // for one of a replay
-	p, err := tsdb.PostingsForMatchers(ctx, postingsReader{postings: id.postings}, ms...)
+	id.list(false) // for one of a replay
+	p, err := id.postings.Select(ctx, ms...)
 	if err != nil {
 		panic("BUG: postings in memory cannot be read: " + err.Error())
 	}

@@ -8,6 +8,7 @@
 //
 //	Lookup, Resolve    identity.go   wire form -> Series; labels checked, sorted, relabelled
 //	                   table.go      where series are found, by wire form and by labels
+//	                   postings      where they are found by matchers
 //	Commit             committer.go  one goroutine takes the waiting batches as a group:
 //	                   judge.go      what is too old, late or new is taken out
 //	                   wal           a frame a batch, one sync a group
@@ -44,5 +45,5 @@
 // belongs to its request except during Commit.
 //
 // Not here: the wire format (receiver), bytes on disk (wal, wal/record), the
-// codec (chunkenc), merging (ooo), the data directory, blocks and retention (store).
+// codec (chunkenc), matchers (postings), merging (ooo), the data directory, blocks and retention (store).
 package head

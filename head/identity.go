@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,9 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/index"
 	"github.com/zeebo/xxh3"
+
+	"github.com/rwsink/rwsink/head/postings"
 )
 
 // Series identity. The same label set is one series however it is written:
@@ -49,7 +51,7 @@ type identity struct {
 	hashMask uint64 // all ones, fewer in tests
 	limits   Limits
 	relabel  []*relabel.Config
-	postings *index.MemPostings
+	postings *postings.Index
 	count    atomic.Int64 // series
 	created  prometheus.Counter
 	byKey    *keyTable // changed under mu
@@ -59,6 +61,9 @@ type identity struct {
 	pages    map[uint64]*[pageSize]*Series // by reference
 	also     map[*Series][]uint64          // references beside its own that the log knew a series by
 	lastRef  uint64
+	unlisted uint64 // the postings have the series below this reference
+	passed   bool   // but for one that a replay has found since
+	live     bool   // the log is replayed
 }
 
 func newIdentity(o Options) *identity {
@@ -68,7 +73,7 @@ func newIdentity(o Options) *identity {
 		limits:   o.Limits,
 		relabel:  o.Relabel,
 		created:  o.Metrics.Created,
-		postings: index.NewUnorderedMemPostings(), // until the log is replayed
+		postings: postings.New(),
 		byKey:    newKeyTable(),
 		pages:    map[uint64]*[pageSize]*Series{},
 		also:     map[*Series][]uint64{},
@@ -152,8 +157,38 @@ func (id *identity) create(hash uint32, ls labels.Labels, ref uint64) *Series {
 	id.byLabels.add(s)
 	id.setRef(ref, s)
 	id.count.Add(1)
-	id.postings.Add(storage.SeriesRef(ref), ls)
+	switch {
+	case id.live:
+		id.postings.Add(ref, ls)
+	case ref < id.unlisted:
+		id.passed = true
+	}
 	return s
+}
+
+// list puts the series that a replay has found since it was last called into the
+// postings, which take them in order of reference: the log has new series in the
+// order in which requests came through. Once all of it is replayed references
+// ascend, and each new series goes to the postings at once.
+func (id *identity) list(replayed bool) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.live {
+		return
+	}
+	if id.passed {
+		id.postings.Clear()
+		id.unlisted, id.passed = 0, false
+	}
+	for _, n := range slices.Sorted(maps.Keys(id.pages)) {
+		for i, s := range id.pages[n] {
+			if ref := n*pageSize + uint64(i); s != nil && s.ref == ref && ref >= id.unlisted {
+				id.postings.Add(ref, s.labels)
+				id.unlisted = ref + 1
+			}
+		}
+	}
+	id.live = replayed
 }
 
 // setRef names s by ref too: a log can know one label set under two references.

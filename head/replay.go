@@ -36,9 +36,7 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (f
 		return fmt.Errorf("replay of the log: %w", err)
 	}
 	r.erasedBefore(math.MaxUint64)
-	// The log has new series in the order in which requests came through, each
-	// of which would move much of every long list that it is put into.
-	h.identity.postings.EnsureOrder(0)
+	h.identity.list(true)
 	h.deletes = r.found
 	r.committer.suspect = h.clock.bounds().suspect
 	level := h.log.Info

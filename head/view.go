@@ -7,9 +7,6 @@ import (
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
-	"github.com/prometheus/prometheus/tsdb/index"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -33,7 +30,7 @@ func (v *View) Select(ctx context.Context, mint, maxt int64, ms ...*labels.Match
 	if len(ms) == 0 {
 		return nil, nil
 	}
-	p, err := tsdb.PostingsForMatchers(ctx, postingsReader{postings: v.head.identity.postings}, ms...)
+	p, err := v.head.identity.postings.Select(ctx, ms...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,29 +116,6 @@ func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
 		samples += p.tailLen() + p.lateLen()
 	}
 	return samples, bytes
-}
-
-// postingsReader lets Prometheus's matcher resolution read the head's postings;
-// it calls none of the methods that are not here.
-type postingsReader struct {
-	tsdb.IndexReader
-	postings *index.MemPostings
-}
-
-func (r postingsReader) Postings(ctx context.Context, name string, values ...string) (index.Postings, error) {
-	return r.postings.Postings(ctx, name, values...), nil
-}
-
-func (r postingsReader) PostingsForLabelMatching(ctx context.Context, name string, match func(string) bool) index.Postings {
-	return r.postings.PostingsForLabelMatching(ctx, name, match)
-}
-
-func (r postingsReader) PostingsForAllLabelValues(ctx context.Context, name string) index.Postings {
-	return r.postings.PostingsForAllLabelValues(ctx, name)
-}
-
-func (r postingsReader) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, _ ...*labels.Matcher) ([]string, error) {
-	return r.postings.LabelValues(ctx, name, hints), nil
 }
 
 // Reader reads series of a view. It holds scratch memory and serves one goroutine.

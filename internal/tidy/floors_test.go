@@ -29,12 +29,13 @@ var floors = map[string]row{
 	"store":       {2, []string{"chunkenc", "head", "internal/jsonfile", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
 	"store/block": {0, []string{"chunkenc", "internal/jsonfile", "internal/vfs"}},
 
-	"head": {1, []string{"chunkenc", "internal/metrics", "ooo", "wal", "wal/record"}},
+	"head": {1, []string{"chunkenc", "head/postings", "internal/metrics", "ooo", "wal", "wal/record"}},
 
 	"bench/drive":       {0, []string{"bench/load"}},
 	"bench/load":        {0, nil},
 	"ooo":               {0, []string{"chunkenc"}},
 	"chunkenc":          {0, nil},
+	"head/postings":     {0, nil},
 	"wal":               {0, []string{"internal/metrics", "internal/vfs", "wal/record"}},
 	"wal/record":        {0, nil},
 	"internal/instant":  {0, nil},
