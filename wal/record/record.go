@@ -248,6 +248,11 @@ func (d *decoder) count(size int) int {
 
 // bytes reads a string; it is borrowed from the body.
 func (d *decoder) bytes() []byte {
+	if rest := d.b[d.i:]; len(rest) > 0 && rest[0] < 0x80 && int(rest[0]) < len(rest) {
+		n := int(rest[0]) + 1
+		d.i += n
+		return rest[1:n]
+	}
 	n := d.count(1)
 	d.i += n
 	return d.b[d.i-n : d.i]
