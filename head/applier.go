@@ -98,7 +98,7 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 			a.closeSlot(c, p)
 		case k != p.kind || a.full(p):
 			a.sealTail(c, p)
-		case n >= firstFit && n&(n-1) == 0:
+		case tellsInterval(n):
 			a.fitTail(c, p)
 		}
 		if p.tailLen() > 0 && k != p.kind { // what closeSlot leaves for the next slot
@@ -114,6 +114,14 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 	}
 	p.push(s)
 }
+
+// onlyPushed says whether a float that p takes is only to be added to its tail.
+func (a *applier) onlyPushed(p *part) bool {
+	return !a.full(p) && !tellsInterval(p.tailLen())
+}
+
+// tellsInterval says whether a tail of n samples is looked at for its interval.
+func tellsInterval(n int) bool { return n >= firstFit && n&(n-1) == 0 }
 
 // full says whether the tail of p holds as much as one may.
 func (a *applier) full(p *part) bool {

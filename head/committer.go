@@ -303,7 +303,7 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 			c.applier.ahead(b.series[i:min(i+aheadOf, len(b.series))])
 		}
 		c.stats.lateness.Observe(elapsed(b.times[i], c.nowMs))
-		c.place(s, lsn, &sample{t: b.times[i], st: b.start(i), v: b.values[i]})
+		c.placeFloat(s, lsn, b.times[i], b.start(i), b.values[i])
 	}
 	for i := range b.hists {
 		c.stats.lateness.Observe(elapsed(b.hists[i].t, c.nowMs))
@@ -319,6 +319,21 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 		}
 	}
 	h.metadata.apply(b.metadata)
+}
+
+// placeFloat is place for a float. Nearly all come in order, without a start
+// timestamp, and only add to the tail of the newest part.
+func (c *committer) placeFloat(s *Series, lsn wal.LSN, t, st int64, v float64) {
+	p := s.live
+	if p == nil || t <= s.newest || st != 0 || !p.takes(t) || !c.applier.onlyPushed(p) {
+		c.place(s, lsn, &sample{t: t, st: st, v: v})
+		return
+	}
+	c.stats.inOrder++
+	s.newest = t
+	p.box.touch(t, lsn, c.monoMs)
+	p.floats.push(p.box.arena, p.maxT, t, v)
+	p.maxT = t
 }
 
 // place puts one sample into its container. Head.mu is held for writing.

@@ -187,6 +187,12 @@ func (p *part) pushHistogram(s *sample) {
 	p.maxT = max(p.maxT, s.t)
 }
 
+// takes says whether a float of time t without a start timestamp, were it next,
+// would be newer than all and go on in the slot of a tail of such floats.
+func (p *part) takes(t int64) bool {
+	return p.floats.n > 0 && t > p.maxT && t <= p.slotEnd && p.ext == nil && p.kind == chunkenc.KindFloat && !p.box.frozen
+}
+
 // takesLate says whether a sample that is not newer than all may go to the
 // stream: behind the chunks, and no other that came before it waits in late there.
 func (p *part) takesLate(s *sample) bool {

@@ -97,8 +97,8 @@ func (r *replayer) frame(f wal.Frame) error {
 	r.sift(f.LSN)
 	r.floats(f.LSN)
 	for i := range b.Histograms {
-		if s, k := &b.Histograms[i], len(b.Floats.Ref)+i; !r.held[k] {
-			r.apply(r.series[k], f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
+		if s, k := &b.Histograms[i], len(b.Floats.Ref)+i; !r.held[k] && r.named(r.series[k], s.T) {
+			r.committer.place(r.series[k], f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
 		}
 	}
 	r.head.mu.Unlock()
@@ -119,17 +119,24 @@ func (r *replayer) sift(lsn wal.LSN) {
 	if r.covered == nil {
 		return
 	}
+	n, last, lastHeld := len(b.Floats.Ref), int64(0), false
 	for i := range r.held {
 		t := int64(0)
-		if n := len(b.Floats.Ref); i < n {
+		if i < n {
 			t = b.Floats.T[i]
 		} else {
 			t = b.Histograms[i-n].T
 		}
-		if from, ok := r.covered(t, lsn); ok {
+		if i == 0 || t != last { // those of one scrape have the same time
+			var from wal.LSN
+			if from, lastHeld = r.covered(t, lsn); lastHeld {
+				r.makeWay(t, from)
+			}
+			last = t
+		}
+		if lastHeld {
 			r.held[i] = true
 			r.skipped++
-			r.makeWay(t, from)
 		}
 	}
 }
@@ -163,26 +170,26 @@ func (r *replayer) find() {
 func (r *replayer) floats(lsn wal.LSN) {
 	f := &r.batch.Floats
 	for i, s := range r.series[:len(f.Ref)] {
-		if r.held[i] {
+		if r.held[i] || !r.named(s, f.T[i]) {
 			continue
 		}
-		x := sample{t: f.T[i], v: f.V[i]}
+		st := int64(0)
 		if len(f.ST) > 0 {
-			x.st = f.ST[i]
+			st = f.ST[i]
 		}
-		r.apply(s, lsn, &x)
+		r.committer.placeFloat(s, lsn, f.T[i], st, f.V[i])
 	}
 }
 
-// apply places one sample of s, nil where nobody named it.
-func (r *replayer) apply(s *Series, lsn wal.LSN, x *sample) {
+// named counts a sample of s, nil where nobody named it: then there is nothing to place.
+func (r *replayer) named(s *Series, t int64) bool {
 	if s == nil {
 		r.unnamed++
-		return
+		return false
 	}
 	r.samples++
-	r.head.clock.see(x.t)
-	r.committer.place(s, lsn, x)
+	r.head.clock.see(t)
+	return true
 }
 
 // makeWay closes the open container of t where it holds samples from before a
