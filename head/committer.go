@@ -367,8 +367,8 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 
 // open makes a part of s in box, which is near and has none yet.
 func (c *committer) open(s *Series, box *Container) *part {
-	p := &part{box: box, place: uint8(s.ref)}
-	box.parts[s] = p
+	p := &part{series: s, box: box, place: uint8(s.ref)}
+	box.parts.put(p)
 	c.head.hold(s)
 	s.link(p)
 	return p

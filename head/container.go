@@ -22,7 +22,7 @@ type Container struct {
 	// opened is the last frame before it was opened, last the newest frame that put samples here.
 	opened, last wal.LSN
 	first        wal.LSN // the first frame that put samples here; 0 is none yet
-	parts        map[*Series]*part
+	parts        partTable
 	arena        *arena   // of the streams of parts
 	cold         *coldRun // instead of parts
 	samples      int      // put here
@@ -40,7 +40,7 @@ func newContainer(lo, hi int64, opened wal.LSN, cold bool) *Container {
 	if cold {
 		c.cold = &coldRun{last: map[*Series]uint32{}}
 	} else {
-		c.parts, c.arena = map[*Series]*part{}, &arena{}
+		c.parts, c.arena = partTable{}, &arena{}
 	}
 	return c
 }
@@ -80,7 +80,7 @@ func (c *Container) has(s *Series) bool {
 	if c.cold != nil {
 		return c.cold.last[s] != 0
 	}
-	return c.parts[s] != nil
+	return c.parts.of(s) != nil
 }
 
 // touch notes that the frame lsn put a sample of time t here.
@@ -96,9 +96,7 @@ func (c *Container) touch(t int64, lsn wal.LSN, monoMs int64) {
 
 // each calls f for every series that the container holds samples of.
 func (c *Container) each(f func(*Series)) {
-	for s := range c.parts {
-		f(s)
-	}
+	c.parts.each(func(p *part) { f(p.series) })
 	if c.cold != nil {
 		for s := range c.cold.last {
 			f(s)

@@ -174,7 +174,7 @@ func (c *Container) gone(s *Series) bool {
 		return false
 	}
 	if c.cold == nil {
-		lo, hi := c.parts[s].bounds()
+		lo, hi := c.parts.of(s).bounds()
 		return tombstones.Interval{Mint: lo, Maxt: hi}.IsSubrange(erased)
 	}
 	for at := c.cold.last[s]; at != 0; {
@@ -197,9 +197,9 @@ func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {
 	if box.cold != nil {
 		empty = box.cold.erase(s, lo, hi)
 		c.head.countCold(box.cold)
-	} else if p := box.parts[s]; c.applier.erase(box, p, lo, hi) {
+	} else if p := box.parts.of(s); c.applier.erase(box, p, lo, hi) {
 		empty = true
-		delete(box.parts, s)
+		box.parts.remove(s)
 		s.unlink(p)
 	}
 	if empty {

@@ -115,7 +115,7 @@ func (h *Head) unlink(ctx context.Context, box *Container) error {
 
 // unlink takes the part of s out of s, if there is one.
 func (c *Container) unlink(s *Series) {
-	if p := c.parts[s]; p != nil {
+	if p := c.parts.of(s); p != nil {
 		s.unlink(p)
 	}
 }
@@ -218,9 +218,7 @@ func (c *committer) drop(box *Container, chunks int) {
 // chunks returns how many sealed chunks the container holds.
 func (c *Container) chunks() int {
 	n := 0
-	for _, p := range c.parts {
-		n += len(p.chunks)
-	}
+	c.parts.each(func(p *part) { n += len(p.chunks) })
 	return n
 }
 
@@ -247,7 +245,7 @@ func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.C
 		if f.c.cold != nil {
 			chunks = fin.coldRows(f.c, k)
 		} else {
-			chunks = fin.part(f.c.parts[s])
+			chunks = fin.part(f.c.parts.of(s))
 		}
 		if in := erased[s]; len(in) > 0 {
 			chunks = fin.without(chunks, in)

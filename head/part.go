@@ -44,6 +44,7 @@ type part struct {
 
 	chunks []chunkenc.Chunk
 	older  *part // the series' part of the open near container before
+	series *Series
 }
 
 // sample is one sample on its way into a part: a float, or a histogram when h or fh is set.

@@ -199,9 +199,9 @@ func TestChunksOfOneTarget(t *testing.T) {
 		}
 	}
 	for _, box := range h.containers.Load().open {
-		first := box.parts[series[0]].chunks
+		first := box.parts.of(series[0]).chunks
 		for _, s := range series {
-			chunks := box.parts[s].chunks
+			chunks := box.parts.of(s).chunks
 			if len(chunks) != len(first) {
 				t.Fatalf("%d chunks beside %d", len(chunks), len(first))
 			}
@@ -269,7 +269,7 @@ func TestChunkNeverPastHardCut(t *testing.T) {
 		want.add(x)
 	}
 	for _, box := range h.containers.Load().open {
-		for _, ch := range box.parts[s].chunks {
+		for _, ch := range box.parts.of(s).chunks {
 			if ch.N > 10*hardFactor {
 				t.Fatalf("a chunk of %d samples", ch.N)
 			}

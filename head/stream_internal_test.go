@@ -222,7 +222,7 @@ func TestPartsOfOpenContainers(t *testing.T) {
 		for _, s := range list {
 			n := 0
 			for p := s.live; p != nil; p = p.older {
-				if p.box.parts[s] != p || p.older != nil && (p.older.box.lo > p.box.lo || p.older.box.lo == p.box.lo && !p.older.box.frozen) {
+				if p.box.parts.of(s) != p || p.older != nil && (p.older.box.lo > p.box.lo || p.older.box.lo == p.box.lo && !p.older.box.frozen) {
 					t.Fatalf("part of [%d, %d] out of place", p.box.lo, p.box.hi)
 				}
 				if !p.box.frozen {
@@ -230,7 +230,7 @@ func TestPartsOfOpenContainers(t *testing.T) {
 				}
 			}
 			for _, box := range h.containers.Load().open {
-				if box.parts[s] != nil {
+				if box.parts.of(s) != nil {
 					n--
 				}
 			}

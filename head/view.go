@@ -105,7 +105,7 @@ func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
 			samples += c.cold.count(s)
 			continue
 		}
-		p := c.parts[s]
+		p := c.parts.of(s)
 		if p == nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 		r.chain = c.cold.copyTo(&r.late, s, mint, maxt, r.chain)
 		return
 	}
-	p := c.parts[s]
+	p := c.parts.of(s)
 	if p == nil { // deleted since the layers were listed
 		return
 	}
