@@ -1,11 +1,13 @@
 package acceptance
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -34,6 +36,13 @@ func run(m *testing.M) int {
 		program = filepath.Join(dir, "rwsink")
 		if err := build(program); err != nil {
 			fmt.Fprintln(os.Stderr, "acceptance: building rwsink:", err)
+			return 1
+		}
+	}
+	if !built.Race {
+		// A test waits for its program half of the time, so twice as many run as there are CPUs.
+		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 	}

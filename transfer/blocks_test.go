@@ -93,6 +93,7 @@ func prometheusDir(t *testing.T) (dir string, want []string) {
 }
 
 func TestImportPrometheus(t *testing.T) {
+	t.Parallel()
 	dir, want := prometheusDir(t)
 	into := filepath.Join(fixture.QuickDir(t), "into")
 	out, said := importInto(t, into, dir)
@@ -127,6 +128,7 @@ func TestImportPrometheus(t *testing.T) {
 // TestImportDamaged damages one chunk of one block: a series of it is named, and
 // all else is there.
 func TestImportDamaged(t *testing.T) {
+	t.Parallel()
 	dir, want := prometheusDir(t)
 	blocks, err := filepath.Glob(filepath.Join(dir, "0*"))
 	must(t, err)
@@ -166,6 +168,7 @@ func TestImportDamaged(t *testing.T) {
 
 // TestImportRefusesInputs gives what is no input at all: nothing is done then.
 func TestImportRefusesInputs(t *testing.T) {
+	t.Parallel()
 	dir, _, _ := randomDir(t, false)
 	ours, err := filepath.Glob(filepath.Join(dir, "blocks", "0*"))
 	must(t, err)
@@ -201,6 +204,7 @@ func TestImportRefusesInputs(t *testing.T) {
 // TestImportBeyondRetention counts the samples of blocks that are too old, as a
 // whole or in part.
 func TestImportBeyondRetention(t *testing.T) {
+	t.Parallel()
 	dir, want := prometheusDir(t)
 	o := options(filepath.Join(fixture.QuickDir(t), "into"))
 	var times []int64

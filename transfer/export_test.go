@@ -118,6 +118,7 @@ func export(t *testing.T, o transfer.ExportOptions) transfer.Exported {
 // TestExportIsReadByPrometheus exports everything, and a part by range and
 // matchers, and reads the same.
 func TestExportIsReadByPrometheus(t *testing.T) {
+	t.Parallel()
 	dir, newest, want := randomDir(t, true)
 	from, to := newest-30*3600*1000, newest-3600*1000
 	for _, tc := range []struct {
@@ -158,6 +159,7 @@ func TestExportIsReadByPrometheus(t *testing.T) {
 }
 
 func TestExportRefuses(t *testing.T) {
+	t.Parallel()
 	dir, _, _ := randomDir(t, false)
 	full := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(full, "x"), []byte("x"), 0o600))
@@ -205,6 +207,7 @@ func TestExportRefuses(t *testing.T) {
 // refused and changes nothing. Of one that has gone another way since it was
 // copied, no range is taken for its own, though its log has come as far.
 func TestExportOfAnother(t *testing.T) {
+	t.Parallel()
 	for _, format := range []transfer.Format{transfer.JSON, transfer.Blocks} {
 		out := filepath.Join(t.TempDir(), "out")
 		var ids [2][]byte
@@ -243,6 +246,7 @@ func TestExportOfAnother(t *testing.T) {
 
 // TestExportOfASnapshot goes on with the export of the directory it was made of.
 func TestExportOfASnapshot(t *testing.T) {
+	t.Parallel()
 	dir, _, want := randomDir(t, false)
 	s, err := store.OpenOffline(context.Background(), options(dir))
 	must(t, err)

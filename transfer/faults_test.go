@@ -72,6 +72,7 @@ func (f failingFS) SyncDir(dir string) error {
 // repeated into the same directory: each says so, none damages anything, and the
 // one that meets no fault completes it.
 func TestImportOnFailingDisk(t *testing.T) {
+	t.Parallel()
 	dir, newest, _ := randomDir(t, false)
 	lines := filepath.Join(t.TempDir(), "lines")
 	export(t, transfer.ExportOptions{Store: options(dir), Output: lines, Format: transfer.JSON, From: newest - 10*hour, To: math.MaxInt64})

@@ -17,6 +17,7 @@ import (
 // TestRoundTrip exports in either format, imports into an empty directory, and
 // finds every bit again; and imports once more, which changes nothing.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	dir, _, want := randomDir(t, true)
 	for _, format := range []transfer.Format{transfer.Blocks, transfer.JSON} {
 		out := filepath.Join(t.TempDir(), "out")
@@ -49,6 +50,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestImportEndsWithItsContext ends an import whose input neither goes on nor ends.
 func TestImportEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	for _, format := range []transfer.Format{transfer.JSON, transfer.OpenMetrics} {
 		r, w := io.Pipe()
 		ctx, cancel := context.WithCancel(context.Background())

@@ -181,6 +181,7 @@ func TestExportKilled(t *testing.T) {
 // TestExportAgain changes the directory between two exports: the second writes
 // what has changed, and the output is that of a new one.
 func TestExportAgain(t *testing.T) {
+	t.Parallel()
 	dir, newest, _ := randomDir(t, false)
 	s, err := store.OpenOffline(context.Background(), options(dir))
 	must(t, err)

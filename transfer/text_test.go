@@ -39,6 +39,7 @@ func bits(v float64) string { return fmt.Sprintf("%x", math.Float64bits(v)) }
 // TestVictoriaMetrics imports what release 1.151.0 exported of series that were
 // sent to it by remote write: escapes, infinities, stale markers (null), a NaN (dropped there).
 func TestVictoriaMetrics(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("testdata/victoriametrics.jsonl")
 	must(t, err)
 	out, said, got := importText(t, transfer.Auto, string(text))
@@ -63,6 +64,7 @@ func TestVictoriaMetrics(t *testing.T) {
 }
 
 func TestOpenMetrics(t *testing.T) {
+	t.Parallel()
 	text := `# HELP http_requests_total The requests.
 # TYPE http_requests_total counter
 http_requests_total{code="200",path="/a\"b\\c\nd"} 1027 1700000000.003
@@ -110,6 +112,7 @@ temperature 3 1700000000.1
 // TestOpenMetricsRefuses puts bad lines between good ones: each is named, and
 // nothing beside them is lost.
 func TestOpenMetricsRefuses(t *testing.T) {
+	t.Parallel()
 	bad := map[string]string{
 		`m{a="1"} 1`:                  "no timestamp",
 		`m{a="1" 1 1700000000`:        "got",
@@ -169,6 +172,7 @@ func TestOpenMetricsRefuses(t *testing.T) {
 }
 
 func TestJSONRefuses(t *testing.T) {
+	t.Parallel()
 	const good = `{"metric":{"__name__":"m"},"values":[1],"timestamps":[%d]}`
 	bad := []struct{ line, want string }{
 		{`{"metric":{"__name__":"m"},"values":[1,2],"timestamps":[1]}`, "1 timestamps for 2 values"},
@@ -217,6 +221,7 @@ func TestJSONRefuses(t *testing.T) {
 
 // TestHistogramsAsReceived: what a write may hold, a line may hold, too, and becomes the same.
 func TestHistogramsAsReceived(t *testing.T) {
+	t.Parallel()
 	const line = `{"metric":{"__name__":"m"},"histograms":[%s],"timestamps":[%d]}` + "\n"
 	var text strings.Builder
 	for i, h := range []string{
@@ -244,6 +249,7 @@ func TestHistogramsAsReceived(t *testing.T) {
 
 // TestBounds imports samples on both sides of what retention and the clock let in.
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	now := time.UnixMilli(1_700_000_000_000)
 	o := options(filepath.Join(fixture.QuickDir(t), "data"))
 	o.Head.Accept.Now = func() time.Time { return now }
