@@ -220,11 +220,7 @@ func floor(t, length int64) int64 {
 // place: without what is deleted, and none at all where that is everything.
 func (s *Store) merge(ctx context.Context, group []*block.Block) error {
 	started := time.Now()
-	var size int64
-	for _, b := range group {
-		size += b.Size()
-	}
-	w, err := s.begin(size)
+	w, err := s.begin()
 	if err != nil {
 		return err
 	}

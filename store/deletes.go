@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -294,10 +295,10 @@ func (s *Store) restoreTombstones(known bool) error {
 	return s.setFaultyAside()
 }
 
-// begin begins a block of about so many bytes; publish or abandon ends it.
-// maintenance is held, so there is one at a time.
-func (s *Store) begin(expect int64) (*block.Writer, error) {
-	w, err := block.Create(s.o.FS, s.blocksDir(), expect)
+// begin begins a block; publish or abandon ends it. maintenance is held, so
+// there is one at a time.
+func (s *Store) begin() (*block.Writer, error) {
+	w, err := block.Create(s.o.FS, s.blocksDir(), s.buffers)
 	if err != nil {
 		return nil, err
 	}
@@ -344,6 +345,9 @@ func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInf
 
 // commit makes a block durable and opens it; it is nil where it has no samples.
 func (s *Store) commit(ctx context.Context, w *block.Writer, ci block.CommitInfo) (*block.Block, error) {
+	if err := cmp.Or(ctx.Err(), s.ctx.Err()); err != nil { // that of alive follows the store's a moment later
+		return nil, errors.Join(err, w.Abort())
+	}
 	dir, err := w.Commit(ctx, ci)
 	if err != nil || dir == "" {
 		return nil, err

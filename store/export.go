@@ -17,10 +17,6 @@ type Exported struct {
 	Series, Samples uint64
 }
 
-// unknownSize is what is expected of a block of which nobody knows how large it
-// becomes, in bytes: a segment of its chunks gets about as much.
-const unknownSize = 16 << 20
-
 // Export writes what the view holds of [lo, hi], of the series that match (see
 // SelectAny), as one block of Prometheus below the directory parent: XOR and
 // histogram chunks of at most 120 samples. Start timestamps are left behind: XOR
@@ -31,7 +27,7 @@ func (v *View) Export(ctx context.Context, parent string, lo, hi int64, lists []
 	if err != nil || len(series) == 0 {
 		return out, err
 	}
-	w, err := block.Create(vfs.OS{}, parent, unknownSize)
+	w, err := block.CreateStandard(vfs.OS{}, parent)
 	if err != nil {
 		return out, err
 	}
@@ -52,7 +48,7 @@ func (v *View) Export(ctx context.Context, parent string, lo, hi int64, lists []
 		}
 		cut.seal()
 		before := w.Samples()
-		if err := w.AddStandard(series[i].Labels, cut.done); err != nil {
+		if err := w.AddSeries(series[i].Labels, cut.done); err != nil {
 			return out, err
 		}
 		if n := w.Samples() - before; n > 0 {
@@ -64,7 +60,7 @@ func (v *View) Export(ctx context.Context, parent string, lo, hi int64, lists []
 	}
 	out.Samples = w.Samples()
 	committed = true
-	dir, err := w.CommitStandard(ctx)
+	dir, err := w.Commit(ctx)
 	if err != nil || dir == "" {
 		return Exported{}, err
 	}

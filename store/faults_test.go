@@ -141,7 +141,7 @@ func failAt(t *testing.T, k int, lasting bool) bool {
 // TestFullDiskWhileABlockIsWritten lets the writes to each file of a block meet
 // a device that is always full.
 func TestFullDiskWhileABlockIsWritten(t *testing.T) {
-	for _, file := range []string{"chunks", "index", "meta.json", "rwsink.json"} {
+	for _, file := range []string{"chunks", "chunks/000001", "index", "meta.json", "rwsink.json"} {
 		s, f, o := rig(t, store.Options{})
 		commit(t, s, 0, 12_000, 10, 1)
 		want := read(t, s)
@@ -149,10 +149,11 @@ func TestFullDiskWhileABlockIsWritten(t *testing.T) {
 			if op != "mkdir" || !strings.HasSuffix(name, ".tmp") {
 				return nil
 			}
-			if err := os.Mkdir(name, 0o755); err != nil {
+			file := filepath.Join(name, file)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				return err
 			}
-			return os.Symlink("/dev/full", filepath.Join(name, file))
+			return os.Symlink("/dev/full", file)
 		}
 		if err := s.Flush(context.Background()); err == nil || file != "chunks" && !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("%s: flush says %v", file, err)

@@ -87,7 +87,7 @@ func (s *Store) Fill(ctx context.Context, lo, hi int64, each func(add func(label
 	if err != nil {
 		return out, err
 	}
-	w, err := s.begin(unknownSize)
+	w, err := s.begin()
 	if err != nil {
 		return out, err
 	}

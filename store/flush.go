@@ -78,7 +78,7 @@ const collectShare = 4
 // the head before the list of blocks, so that the samples are never missing.
 func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
 	started := time.Now()
-	w, err := s.begin(int64(f.Samples()) * flushedBytes)
+	w, err := s.begin()
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,6 @@ func (s *Store) flushOne(ctx context.Context, f *head.Frozen) error {
 	s.o.Metrics.Store.FlushSeconds.Observe(time.Since(started).Seconds())
 	return s.head.Drop(ctx, f)
 }
-
-// flushedBytes is about what a sample takes in a block.
-const flushedBytes = 4
 
 // openWritten opens a block that was just written. One that does not open is
 // removed: it would be found, beside what takes its place, by the next start.

@@ -28,7 +28,7 @@ const maxNamedLosses = 20
 // rescue writes what is sound in a block that was set aside. maintenance is held.
 func (s *Store) rescue(b *block.Block) error {
 	started := time.Now()
-	w, err := s.begin(b.Size())
+	w, err := s.begin()
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,7 @@ type Store struct {
 
 	// maintenance is held by whatever changes the blocks.
 	maintenance sync.Mutex
+	buffers     *block.Buffers     // of the block that is being written; under maintenance
 	ctx         context.Context    // ends with stop, and with it whatever changes the blocks
 	stop        context.CancelFunc //
 	stopped     chan struct{}      // closed when the maintenance loop has ended; nil when there is none
@@ -93,7 +94,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{o: o, log: o.Logger, lock: lock, pages: block.NewPages(indexMemory), noticed: make(chan struct{}, 1)}
+	s := &Store{o: o, log: o.Logger, lock: lock, pages: block.NewPages(indexMemory), buffers: block.NewBuffers(), noticed: make(chan struct{}, 1)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, lock.unlock())

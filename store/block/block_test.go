@@ -21,7 +21,7 @@ import (
 // write makes a block of n series with three chunks each, all at the same times.
 func write(t testing.TB, parent string, n int) (dir string, want []string) {
 	t.Helper()
-	w, err := block.Create(vfs.OS{}, parent, 0)
+	w, err := block.Create(vfs.OS{}, parent, block.NewBuffers())
 	if err != nil {
 		t.Fatal(err)
 	}

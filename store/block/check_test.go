@@ -26,7 +26,7 @@ import (
 // same uneven times, and one of histograms.
 func sound(t *testing.T) (dir string) {
 	t.Helper()
-	w, err := block.Create(vfs.OS{}, t.TempDir(), 1<<10)
+	w, err := block.Create(vfs.OS{}, t.TempDir(), block.NewBuffers())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (w *columnWindow) put(key xxh3.Uint128, s columnState) {
 }
 
 // entry is a chunk or a time column as Prometheus's segment files hold it. The
-// embedded interface is nil: they ask for nothing but these.
+// embedded interface is nil: their reader asks for nothing but these.
 type entry struct {
 	chunkenc.Chunk
 	enc  ours.Encoding

@@ -10,7 +10,8 @@
 //	                  chunkenc's chunks and shared time columns
 //	  tombstones      Prometheus's tombstones; the one file that is replaced
 //
-// In: series sorted by labels with their sealed chunks (Writer). Out: series
+// In: series sorted by labels with their sealed chunks (Writer, in the memory of
+// Buffers, which Writers have in turn). Out: series
 // by matchers, and their samples (Block, Reader), or all in turn (Cursor).
 // docs/format/block.md has the bytes.
 //
@@ -23,10 +24,13 @@
 // unlinked at once and its mappings closed with the last reference. A file that
 // does not hold what it should is a *vfs.CorruptError with path and place.
 //
-// Prometheus's library writes the index, and reads it through a packedIndex, which
-// unpacks a page when it is asked for. Pages hold what was unpacked for all blocks
-// of a store together, in bounded memory. The index of a block of version 1 is
-// not packed, and is read as it is.
+// indexWriter writes the index, the bytes of Prometheus's library, into the pages
+// of a packer. The library reads it through a packedIndex, which unpacks a page
+// when it is asked for. Pages hold what was unpacked for all blocks of a store
+// together, in bounded memory. The index of a block of version 1 is not packed,
+// and is read as it is.
+//
+// A StandardWriter writes a block of Prometheus's, for others, with the library.
 //
 // Check verifies a block to its last byte, offline, and Dump prints its files.
 //

@@ -21,7 +21,6 @@ const (
 	infoName       = "rwsink.json"
 	metaName       = "meta.json"
 	indexName      = "index"
-	plainName      = "index.plain" // while the block is written
 	chunksName     = "chunks"
 	tombstonesName = "tombstones"
 )

@@ -4,16 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math"
-	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/prometheus/prometheus/tsdb/index"
 )
 
 // A packed index is Prometheus's index, the plain one, whose larger part stands
@@ -43,17 +41,6 @@ const (
 // plainParts says where in a plain index the parts begin that a packed one
 // treats differently, and where the last ends.
 type plainParts struct{ series, postings, table, end int64 }
-
-// partsOf finds the parts of a plain index of that length, by its end.
-func partsOf(tail []byte, end int64) (p plainParts, err error) {
-	toc, err := index.NewTOCFromByteSlice(byteSlice(tail))
-	if err != nil {
-		return p, err
-	}
-	up := func(n, align uint64) int64 { return int64((n + align - 1) / align * align) }
-	p = plainParts{up(toc.Series, packedAlign), up(toc.Postings, wordLen), int64(toc.PostingsTable), end}
-	return p, p.valid()
-}
 
 func (p plainParts) valid() error {
 	if p.series < 0 || p.series > p.postings || p.postings > p.table || p.table > p.end || p.end > min(maxPlain, math.MaxInt) {
@@ -86,85 +73,114 @@ func (p plainParts) bounds(i int64) (from, to int64, words bool) {
 	return from, min(from+packedPage, p.postings), false
 }
 
-// packIndex writes the plain index in the file from as a packed one to the file
-// to, durably.
-func packIndex(from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(out, 2*packedPage)
-	err = writePacked(w, in)
-	return errors.Join(err, w.Flush(), out.Sync(), out.Close())
+// packer writes a packed index to out. It is given the bytes of the plain one
+// from the first to the last, and told where a part ends. The first error of
+// writing is out's, who keeps it.
+type packer struct {
+	parts  plainParts
+	enc    *zstd.Encoder
+	out    *bufio.Writer
+	pos    int64  // in the plain index
+	part   part   // that is at hand
+	page   []byte // of the plain index, to be packed
+	planes []byte // scratch, as are those below
+	packed []byte
+	rows   []byte // the table
 }
 
-func writePacked(w *bufio.Writer, in *os.File) error {
-	st, err := in.Stat()
-	if err != nil {
-		return err
+// part is one of those that a packed index treats differently.
+type part uint8
+
+const (
+	firstPart part = iota
+	seriesPart
+	postingsPart
+	lastPart
+)
+
+// reset lets go of an index.
+func (p *packer) reset() {
+	*p = packer{enc: p.enc, out: p.out, page: p.page[:0], planes: p.planes, packed: kept(p.packed), rows: kept(p.rows)}
+	p.out.Reset(nil)
+}
+
+// begin begins an index in w.
+func (p *packer) begin(w io.Writer) {
+	p.out.Reset(w)
+	p.packed = append(binary.BigEndian.AppendUint32(p.packed[:0], packedMagic), packedVersion, 0, 0, 0)
+	_, _ = p.out.Write(p.packed)
+}
+
+// write takes the next bytes of the plain index.
+func (p *packer) write(b []byte) {
+	p.pos += int64(len(b))
+	if p.part == firstPart || p.part == lastPart {
+		_, _ = p.out.Write(b)
+		return
 	}
-	var tail [indexTOCLen]byte
-	if _, err := in.ReadAt(tail[:], st.Size()-indexTOCLen); err != nil {
-		return err
+	for len(b) > 0 {
+		n := min(len(b), packedPage-len(p.page))
+		p.page, b = append(p.page, b[:n]...), b[n:]
+		if len(p.page) == packedPage {
+			p.pack()
+		}
 	}
-	p, err := partsOf(tail[:], st.Size())
-	if err != nil {
+}
+
+var zeros [packedAlign]byte
+
+// align writes zeros up to a multiple of n, at most packedAlign.
+func (p *packer) align(n int64) { p.write(zeros[:-p.pos&(n-1)]) }
+
+// next says that a part has ended.
+func (p *packer) next() {
+	switch p.part {
+	case firstPart:
+		p.align(packedAlign)
+		p.parts.series = p.pos
+	case seriesPart:
+		p.align(wordLen)
+		p.pack()
+		p.parts.postings = p.pos
+	case postingsPart:
+		p.pack()
+		p.parts.table = p.pos
+	}
+	p.part++
+}
+
+// pack writes the page at hand.
+func (p *packer) pack() {
+	if len(p.page) == 0 {
+		return
+	}
+	src := p.page
+	if p.part == postingsPart {
+		p.planes = slices.Grow(p.planes[:0], packedPage)[:len(src)]
+		splitWords(p.planes, src)
+		src = p.planes
+	}
+	p.packed = p.enc.EncodeAll(src, p.packed[:0])
+	p.rows = binary.BigEndian.AppendUint32(p.rows, uint32(len(p.packed)))
+	p.rows = binary.BigEndian.AppendUint32(p.rows, crc32.Checksum(p.packed, castagnoli))
+	_, _ = p.out.Write(p.packed)
+	p.page = p.page[:0]
+}
+
+// finish ends the index: all of the plain one was written.
+func (p *packer) finish() error {
+	p.parts.end = p.pos
+	if err := p.parts.valid(); err != nil {
 		return fmt.Errorf("pack the index: %w", err)
 	}
-	head := append(binary.BigEndian.AppendUint32(nil, packedMagic), packedVersion, 0, 0, 0)
-	if _, err := w.Write(head); err != nil {
-		return err
-	}
-	if _, err := io.Copy(w, io.NewSectionReader(in, 0, p.series)); err != nil {
-		return err
-	}
-	rows, err := writePages(w, in, p)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(w, io.NewSectionReader(in, p.table, p.end-p.table)); err != nil {
-		return err
-	}
-	for _, n := range []int64{p.series, p.postings, p.table, p.end} {
+	rows := p.rows
+	for _, n := range []int64{p.parts.series, p.parts.postings, p.parts.table, p.parts.end} {
 		rows = binary.BigEndian.AppendUint64(rows, uint64(n))
 	}
-	rows = binary.BigEndian.AppendUint32(rows, uint32(p.pages()))
-	_, err = w.Write(binary.BigEndian.AppendUint32(rows, crc32.Checksum(rows, castagnoli)))
-	return err
-}
-
-// writePages writes the pages and returns their rows of the table.
-func writePages(w io.Writer, in io.ReaderAt, p plainParts) (rows []byte, err error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithWindowSize(packedPage), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, err
-	}
-	defer enc.Close()
-	plain, planes, packed := make([]byte, packedPage), make([]byte, packedPage), []byte(nil)
-	for i := range p.pages() {
-		from, to, words := p.bounds(i)
-		src := plain[:to-from]
-		if _, err := in.ReadAt(src, from); err != nil {
-			return nil, err
-		}
-		if words {
-			splitWords(planes[:len(src)], src)
-			src = planes[:len(src)]
-		}
-		packed = enc.EncodeAll(src, packed[:0])
-		rows = binary.BigEndian.AppendUint32(rows, uint32(len(packed)))
-		rows = binary.BigEndian.AppendUint32(rows, crc32.Checksum(packed, castagnoli))
-		if _, err := w.Write(packed); err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
+	rows = binary.BigEndian.AppendUint32(rows, uint32(p.parts.pages()))
+	p.rows = binary.BigEndian.AppendUint32(rows, crc32.Checksum(rows, castagnoli))
+	_, _ = p.out.Write(p.rows)
+	return p.out.Flush()
 }
 
 // splitWords writes to dst the differences of the big-endian words of src, each

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -23,28 +21,15 @@ import (
 	"github.com/rwsink/rwsink/internal/vfs"
 )
 
-// bothForms writes an index of n series and returns it plain and packed.
+// bothForms writes an index of n series and returns it plain, as Prometheus's library writes it, and packed.
 func bothForms(t testing.TB, n int) (plain, packed []byte) {
 	t.Helper()
-	dir := t.TempDir()
-	w := &Writer{fs: vfs.OS{}, tmp: dir, symbols: map[string]struct{}{"": {}}}
-	for i := range n {
+	list := make([]libSeries, n)
+	for i := range list {
 		ls := labels.FromStrings("__name__", "m", "instance", fmt.Sprintf("host-%03d", i/100), "job", fmt.Sprint("j", i/7000), "n", fmt.Sprintf("%06d", i))
-		w.register(seriesEntry{ls, []chunkEntry{{chunks.ChunkRef(8 + 50*i), 1000, 2000}}})
+		list[i] = libSeries{ls, []chunks.Meta{{Ref: chunks.ChunkRef(8 + 50*i), MinTime: 1000, MaxTime: 2000}}}
 	}
-	if err := w.writeIndex(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	from, to := filepath.Join(dir, plainName), filepath.Join(dir, indexName)
-	if err := packIndex(from, to); err != nil {
-		t.Fatal(err)
-	}
-	plain, err1 := os.ReadFile(from)
-	packed, err2 := os.ReadFile(to)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	return plain, packed
+	return byLibrary(t, list), byUs(t, NewBuffers(), list)
 }
 
 // ranged returns a range of a packed index, or the error of its panic.

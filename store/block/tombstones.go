@@ -184,6 +184,6 @@ func (r *Reader) without(dst []chunkenc.Chunk, c *chunkenc.Chunk, erased tombsto
 }
 
 // writeTombstones writes the file of a block of which nothing is deleted.
-func (w *Writer) writeTombstones() error {
-	return vfs.WriteWhole(w.fs, filepath.Join(w.tmp, tombstonesName), stones{}.encode())
+func (d *draft) writeTombstones() error {
+	return vfs.WriteWhole(d.fs, filepath.Join(d.tmp, tombstonesName), stones{}.encode())
 }

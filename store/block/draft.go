@@ -1,0 +1,140 @@
+package block
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/rwsink/rwsink/internal/vfs"
+)
+
+// draft is the directory of a block until it is finished, and what meta.json will say.
+type draft struct {
+	fs          vfs.FS
+	parent, tmp string
+	id          ulid.ULID
+	stats       tsdb.BlockStats
+	minT, maxT  int64
+}
+
+// begin makes the directory.
+func (d *draft) begin(fs vfs.FS, parent string) error {
+	id, err := ulid.New(ulid.Timestamp(time.Now()), rand.Reader)
+	if err != nil {
+		return err
+	}
+	*d = draft{fs: fs, parent: parent, tmp: filepath.Join(parent, id.String()+TmpSuffix), id: id, minT: math.MaxInt64, maxT: math.MinInt64}
+	if err := fs.MkdirAll(d.tmp); err != nil {
+		return fmt.Errorf("begin a block: %w", err)
+	}
+	return nil
+}
+
+// count counts a series of so many chunks.
+func (d *draft) count(chunks int, minT, maxT int64) {
+	d.minT, d.maxT = min(d.minT, minT), max(d.maxT, maxT)
+	d.stats.NumChunks += uint64(chunks)
+	d.stats.NumSeries++
+}
+
+// Samples returns how many samples were added.
+func (d *draft) Samples() uint64 { return d.stats.NumSamples }
+
+// writeMeta writes meta.json and returns the checksum of its bytes.
+func (d *draft) writeMeta(ci CommitInfo) (crc uint32, err error) {
+	end := d.maxT
+	if end < math.MaxInt64 {
+		end++ // Prometheus's end is not included
+	}
+	meta := tsdb.BlockMeta{
+		ULID: d.id, MinTime: d.minT, MaxTime: end, Version: 1, Stats: d.stats,
+		Compaction: tsdb.BlockMetaCompaction{Level: ci.Level, Sources: append([]ulid.ULID{d.id}, ci.Sources...)},
+	}
+	if len(ci.Sources) > 0 {
+		meta.Compaction.Sources = ci.Sources
+	}
+	data, err := json.MarshalIndent(meta, "", "\t")
+	if err != nil {
+		return 0, err
+	}
+	data = append(data, '\n')
+	return crc32.Checksum(data, castagnoli), writeFile(filepath.Join(d.tmp, metaName), data)
+}
+
+// finish publishes the block, whose files are durable, and returns its
+// directory. After an error nothing of it is left.
+func (d *draft) finish() (dir string, err error) {
+	dir = filepath.Join(d.parent, d.id.String())
+	if err := d.publish(dir); err != nil {
+		return "", errors.Join(fmt.Errorf("write block %s: %w", d.id, err), RemoveDir(d.fs, d.tmp))
+	}
+	return dir, nil
+}
+
+// publish makes the finished directory durable under its name. After an error
+// it stands under its temporary name.
+func (d *draft) publish(dir string) error {
+	for _, name := range []string{filepath.Join(d.tmp, chunksName), d.tmp} {
+		if err := d.fs.SyncDir(name); err != nil {
+			return err
+		}
+	}
+	if err := d.fs.Rename(d.tmp, dir); err != nil {
+		return err
+	}
+	if err := d.fs.SyncDir(d.parent); err != nil {
+		return errors.Join(err, d.fs.Rename(dir, d.tmp))
+	}
+	return nil
+}
+
+// writeFile writes a file, durably.
+func writeFile(path string, data []byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// RemoveUnfinished removes what List has found unfinished.
+func RemoveUnfinished(fs vfs.FS, path string) error {
+	if st, err := os.Lstat(path); err == nil && !st.IsDir() {
+		return fs.Remove(path)
+	}
+	return RemoveDir(fs, path)
+}
+
+// RemoveDir removes a directory and what is in it; one that is gone is no error.
+func RemoveDir(fs vfs.FS, dir string) error {
+	names, err := fs.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if st, err := os.Lstat(path); err == nil && st.IsDir() {
+			if err := RemoveDir(fs, path); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := fs.Remove(path); err != nil {
+			return err
+		}
+	}
+	return fs.Remove(dir)
+}
