@@ -92,8 +92,8 @@ func (m *Merger) mergeFloats(base []*chunkenc.Samples, late []point, st *Stats) 
 // floats merges late into the base columns, writes to dt and dv, which are long
 // enough for both, and returns how many samples it wrote.
 func floats(dt []int64, dv []float64, bt []int64, bv []float64, late []point, st *Stats) int {
-	n := 0
-	for k := 0; k < len(late); {
+	n, k := 0, 0
+	for k < len(late) && len(bt) > 0 {
 		t, bits := late[k].t, late[k].bits
 		k++
 		i := copyBefore(dt[n:], dv[n:], bt, bv, t)
@@ -109,9 +109,29 @@ func floats(dt []int64, dv []float64, bt []int64, bv []float64, late []point, st
 		dt[n], dv[n] = t, math.Float64frombits(bits)
 		n++
 	}
+	n += lateFloats(dt[n:], dv[n:], late[k:], st)
 	copy(dt[n:], bt)
 	copy(dv[n:], bv)
 	return n + len(bt)
+}
+
+// lateFloats is floats without a base.
+func lateFloats(dt []int64, dv []float64, late []point, st *Stats) int {
+	if len(late) == 0 {
+		return 0
+	}
+	n, t, bits := 0, late[0].t, late[0].bits
+	for _, p := range late[1:] {
+		if p.t == t {
+			bits = st.resolveBits(bits, p.bits)
+			continue
+		}
+		dt[n], dv[n] = t, math.Float64frombits(bits)
+		n++
+		t, bits = p.t, p.bits
+	}
+	dt[n], dv[n] = t, math.Float64frombits(bits)
+	return n + 1
 }
 
 // stretch is the number of samples from which on a stretch is searched for and

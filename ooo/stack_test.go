@@ -2,7 +2,11 @@ package ooo_test
 
 import (
 	"math"
+	"math/rand/v2"
+	"sort"
 	"testing"
+
+	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/ooo"
@@ -49,5 +53,56 @@ func TestStackReadsLongStretchesInFewWindows(t *testing.T) {
 	}
 	if reads > 5000 {
 		t.Errorf("the layers were read %d times", reads)
+	}
+}
+
+// TestStackOfManyLayers merges one to six layers of floats, some with start
+// timestamps and stale markers, against a map that follows the one rule.
+func TestStackOfManyLayers(t *testing.T) {
+	stale := math.Float64frombits(value.StaleNaN)
+	var stack ooo.Stack
+	for round := range 300 {
+		rng := rand.New(rand.NewPCG(uint64(round), 2))
+		want, layers := map[int64]float64{}, []ooo.Layer(nil)
+		for range 1 + rng.IntN(6) {
+			s := &chunkenc.Samples{}
+			starts := rng.IntN(8) == 0
+			for at, n := rng.Int64N(50), rng.IntN(200); s.Len() < n; at += 1 + rng.Int64N(4) {
+				v := float64(rng.IntN(1000))
+				if rng.IntN(10) == 0 {
+					v = stale
+				}
+				s.T, s.V = append(s.T, at), append(s.V, v)
+				if starts {
+					s.ST = append(s.ST, at-1)
+				}
+				if old, ok := want[at]; !ok || math.IsNaN(old) || !math.IsNaN(v) {
+					want[at] = v
+				}
+			}
+			layers = append(layers, ooo.Layer{Lo: 0, Hi: 2000, Read: func(lo, hi int64, emit func(*chunkenc.Samples) error) error {
+				i := sort.Search(s.Len(), func(i int) bool { return s.T[i] >= lo })
+				j := sort.Search(s.Len(), func(i int) bool { return s.T[i] > hi })
+				if i == j {
+					return nil
+				}
+				run := s.Slice(i, j)
+				return emit(&run)
+			}})
+		}
+		n, last := 0, int64(-1)
+		err := stack.Read(layers, 0, 2000, 100, func(run *chunkenc.Samples) error {
+			for i, at := range run.T {
+				v, ok := want[at]
+				if !ok || at <= last || math.Float64bits(v) != math.Float64bits(run.V[i]) {
+					t.Fatalf("round %d: %v@%d behind %d, want %v, %v", round, run.V[i], at, last, v, ok)
+				}
+				n, last = n+1, at
+			}
+			return nil
+		})
+		if err != nil || n != len(want) {
+			t.Fatalf("round %d: %d samples, want %d, %v", round, n, len(want), err)
+		}
 	}
 }
