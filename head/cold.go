@@ -86,15 +86,17 @@ func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint3
 }
 
 // coldOrder is the rows of a run grouped by series: those of the k-th one are
-// rows[ends[k-1]:ends[k]], in order of arrival. It is used again for other runs.
+// rows[ends[k-1]:ends[k]], plus 1, in order of arrival. It is used again for other runs.
 type coldOrder struct {
-	rows []coldRow
+	rows []uint32
 	ends []uint32
 	of   []uint32 // scratch: which series a row is of, plus 1; 0 is none any more
 }
 
-// order groups the rows of all series, which are list, in two passes over the
-// pages: chains, walked one after another, would wait for memory at every row.
+// order groups the rows of all series, which are list, in two passes over them:
+// chains, walked one after another, would wait for memory at every row. The rows
+// stay where they are: their copies would be as large as the run, which may be
+// all that a head may hold of them.
 func (r *coldRun) order(o *coldOrder, list []*Series) {
 	n := int(r.rows) + 1
 	o.of = slices.Grow(o.of[:0], n)[:n]
@@ -117,7 +119,7 @@ func (r *coldRun) order(o *coldOrder, list []*Series) {
 	o.rows = slices.Grow(o.rows[:0], n)[:n]
 	for at := uint32(1); at <= r.rows; at++ {
 		if k := o.of[at]; k != 0 {
-			o.rows[o.ends[k-1]] = *r.row(at)
+			o.rows[o.ends[k-1]] = at
 			o.ends[k-1]++
 		}
 	}
@@ -129,9 +131,8 @@ func (r *coldRun) copyOrdered(dst *ooo.Buffer, o *coldOrder, k int) {
 	if k > 0 {
 		from = o.ends[k-1]
 	}
-	rows := o.rows[from:o.ends[k]]
-	for i := range rows {
-		r.addRow(dst, &rows[i])
+	for _, at := range o.rows[from:o.ends[k]] {
+		r.addRow(dst, r.row(at))
 	}
 }
 

@@ -47,10 +47,12 @@ func (h *Head) Containers() []ContainerInfo {
 	return out
 }
 
-// Frozen is a container that takes no more samples, to be made a block of.
+// Frozen is a container that takes no more samples, to be made a block of. Those
+// of one Freeze share scratch memory and serve one goroutine.
 type Frozen struct {
 	head *Head
 	c    *Container
+	fin  *finisher
 }
 
 // Range returns the bounds, both ends included, Unix milliseconds.
@@ -83,10 +85,11 @@ func (h *Head) Freeze(ctx context.Context, pick func(ContainerInfo) bool) ([]*Fr
 		}
 	}
 	var out []*Frozen
+	fin := newFinisher(h.options)
 	err := h.between(ctx, func(c *committer) {
 		c.freeze(func(box *Container) bool { return chosen[[2]int64{box.lo, box.hi}] })
 		for _, box := range h.containers.Load().frozen {
-			out = append(out, &Frozen{h, box})
+			out = append(out, &Frozen{h, box, fin})
 		}
 	})
 	for _, f := range out {
@@ -233,7 +236,8 @@ func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.C
 	f.head.mu.RLock()
 	erased := maps.Clone(f.c.erased)
 	f.head.mu.RUnlock()
-	fin := &finisher{applier: newApplier(f.head.options), seal: NewSealer(f.head.options)}
+	fin := f.fin
+	fin.applier.stats = applyStats{}
 	if f.c.cold != nil {
 		f.c.cold.order(&fin.order, list)
 	}
@@ -266,6 +270,8 @@ type finisher struct {
 	out     []chunkenc.Chunk
 	order   coldOrder
 }
+
+func newFinisher(o Options) *finisher { return &finisher{applier: newApplier(o), seal: NewSealer(o)} }
 
 // part returns the chunks of a part with its tail and late samples merged in.
 // The part is shared with readers, and stays as it is.

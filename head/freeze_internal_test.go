@@ -56,7 +56,7 @@ func checkFreezing(t *rapid.T, kinds int) {
 	c.freeze(func(*Container) bool { return true })
 	var layers []ooo.Layer
 	for _, box := range h.containers.Load().frozen {
-		layers = append(layers, layerOf(t, &Frozen{h, box}))
+		layers = append(layers, layerOf(t, &Frozen{h, box, newFinisher(h.options)}))
 	}
 	got := readLayers(t, layers)
 	if !slices.Equal(got, want.in(math.MinInt64, math.MaxInt64)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -53,7 +54,10 @@ func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) e
 	if err := s.wal.Sync(); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
-	var freed int64
+	// Rows are megabytes without a pointer: to find them dead costs little, but by
+	// itself the collector waits until the heap has doubled. Under pressure the next
+	// rows need their memory; otherwise it is given back.
+	pressed, freed, collected := s.head.Pressed(), int64(0), false
 	for i, f := range frozen {
 		if err := s.flushOne(ctx, f); err != nil {
 			s.o.Metrics.Store.FlushFailures.Inc()
@@ -61,17 +65,19 @@ func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) e
 		}
 		freed += f.ColdBytes()
 		frozen[i] = nil
+		if freed > int64(s.o.Head.Limits.ColdBytes)/collectShare {
+			runtime.GC()
+			freed, collected = 0, true
+		}
 	}
-	// Rows are megabytes without a pointer: to find them dead costs little, but by
-	// itself the collector waits until the heap has doubled.
-	if freed > int64(s.o.Head.Limits.ColdBytes)/collectShare {
+	if collected && !pressed {
 		debug.FreeOSMemory()
 	}
 	return nil
 }
 
-// collectShare is the part of the bound on rows from which on their memory is
-// given back as soon as they are flushed.
+// collectShare is the part of the bound on rows that is flushed between two
+// collections: what is dead takes no more than that beside them.
 const collectShare = 4
 
 // flushOne makes a block of one frozen container. Whoever takes a view reads

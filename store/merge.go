@@ -28,9 +28,15 @@ type merger struct {
 	stack   ooo.Stack
 	dec     chunkenc.Decoder
 	seal    *head.Sealer
-	samples []*chunkenc.Samples // scratch, one a layer
 	out     []chunkenc.Chunk
-	spans   []head.Span // scratch: see units
+
+	// Scratch.
+	samples []*chunkenc.Samples // one a layer
+	joined  chunkenc.Samples
+	all     []source // of a series
+	byBlock []source // of what is sealed again
+	layers  []ooo.Layer
+	spans   []head.Span // see units
 	begin   []int
 
 	copied, sealed int
@@ -111,7 +117,7 @@ func (m *merger) first(at []bool) (first labels.Labels, ok bool) {
 
 // series returns the merged chunks of the series at hand; they are valid until the next call.
 func (m *merger) series(at []bool) (_ []chunkenc.Chunk, err error) {
-	var all []source
+	all := m.all[:0]
 	for i, c := range m.cursors {
 		if !at[i] {
 			continue
@@ -124,6 +130,7 @@ func (m *merger) series(at []bool) (_ []chunkenc.Chunk, err error) {
 			all = append(all, source{c, i})
 		}
 	}
+	m.all = all
 	slices.SortStableFunc(all, func(a, b source) int { return cmp.Compare(a.MinT, b.MinT) })
 	m.units(all)
 	m.out = m.out[:0]
@@ -158,30 +165,29 @@ func (m *merger) units(all []source) {
 // reseal merges chunks by generation of their blocks and seals them again,
 // within ranges of length.
 func (m *merger) reseal(list []source, length int64) error {
-	byBlock := slices.Clone(list)
-	slices.SortStableFunc(byBlock, func(a, b source) int { return cmp.Compare(a.block, b.block) })
-	var layers []ooo.Layer
+	m.byBlock = append(m.byBlock[:0], list...)
+	slices.SortStableFunc(m.byBlock, func(a, b source) int { return cmp.Compare(a.block, b.block) })
+	m.layers = m.layers[:0]
 	lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
-	for i := range byBlock {
-		c := &byBlock[i].Chunk
+	for i := range m.byBlock {
+		c := &m.byBlock[i].Chunk
 		lo, hi = min(lo, c.MinT), max(hi, c.MaxT)
-		layers = append(layers, ooo.Layer{Lo: c.MinT, Hi: c.MaxT, Read: m.reader(i, &byBlock[i])})
+		m.layers = append(m.layers, ooo.Layer{Lo: c.MinT, Hi: c.MaxT, Read: m.reader(i, &m.byBlock[i])})
 	}
-	joined := &chunkenc.Samples{}
+	m.joined.Reset(chunkenc.KindFloat)
 	flush := func() {
-		if joined.Len() > 0 {
+		if m.joined.Len() > 0 {
 			before := len(m.out)
-			m.out = m.seal.SealWithin(m.out, joined, length)
+			m.out = m.seal.SealWithin(m.out, &m.joined, length)
 			m.sealed += len(m.out) - before
 		}
 	}
-	err := m.stack.Read(layers, lo, hi, math.MaxInt64, func(run *chunkenc.Samples) error {
-		if run.Kind != joined.Kind {
+	err := m.stack.Read(m.layers, lo, hi, math.MaxInt64, func(run *chunkenc.Samples) error {
+		if run.Kind != m.joined.Kind {
 			flush()
-			joined = &chunkenc.Samples{}
-			joined.Reset(run.Kind)
+			m.joined.Reset(run.Kind)
 		}
-		joined.Append(run)
+		m.joined.Append(run)
 		return nil
 	})
 	flush()

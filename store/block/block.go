@@ -259,7 +259,9 @@ func (b *Block) ChunksAlone() bool {
 // serves one goroutine, which must hold a reference to the block.
 type Reader struct {
 	block   *Block
-	copies  bool // the data of chunks is copied
+	copies  bool   // the data of chunks is copied
+	copied  []byte // the copies; a Cursor lets go of them
+	list    []chunkenc.Chunk
 	builder labels.ScratchBuilder
 	metas   []chunks.Meta
 	dec     chunkenc.Decoder
@@ -297,6 +299,8 @@ func (r *Reader) readSeries(ref storage.SeriesRef) error {
 
 // open opens those chunks of r.metas, of the series ref, that overlap [lo, hi].
 func (r *Reader) open(ref storage.SeriesRef, lo, hi int64) (out []chunkenc.Chunk, err error) {
+	out = r.list[:0]
+	defer func() { r.list = out[:0] }()
 	deleted := (*r.block.stones.Load())[ref]
 	for _, m := range r.metas {
 		if !m.OverlapsClosedInterval(lo, hi) {
@@ -327,6 +331,11 @@ func (r *Reader) chunk(m chunks.Meta) (chunkenc.Chunk, error) {
 	if err != nil {
 		return chunkenc.Chunk{}, err
 	}
+	if r.copies {
+		from := len(r.copied)
+		r.copied = append(r.copied, data...)
+		data = r.copied[from:len(r.copied):len(r.copied)]
+	}
 	c, err := chunkenc.Open(data)
 	if err != nil {
 		return c, r.fault(m.Ref, err)
@@ -352,6 +361,9 @@ func (r *Reader) column(ref uint64) (*chunkenc.TimeColumn, error) {
 	if r.columns == nil || len(r.columns) >= maxColumns {
 		r.columns = map[uint64]*chunkenc.TimeColumn{}
 	}
+	if r.copies {
+		data = slices.Clone(data) // other series have it, too
+	}
 	col := &chunkenc.TimeColumn{Data: data}
 	r.columns[ref] = col
 	return col, nil
@@ -362,9 +374,6 @@ func (r *Reader) entry(ref chunks.ChunkRef) ([]byte, error) {
 	c, _, err := r.block.chunks.ChunkOrIterable(chunks.Meta{Ref: ref})
 	if err != nil {
 		return nil, r.fault(ref, err)
-	}
-	if r.copies {
-		return slices.Clone(c.Bytes()), nil
 	}
 	return c.Bytes(), nil
 }

@@ -46,6 +46,7 @@ func (c *Cursor) Next() (ok bool, err error) {
 		}
 		return false, nil
 	}
+	c.reader.copied = c.reader.copied[:0]
 	c.ref = c.postings.At()
 	if err := c.reader.readSeries(c.ref); err != nil {
 		return false, err
