@@ -220,6 +220,17 @@ func TestChunksOfOneTarget(t *testing.T) {
 // TestSlotsCloseByTurns scrapes many series together over the end of a slot: no
 // scrape closes the slot of more than a few of them, and all are closed soon.
 func TestSlotsCloseByTurns(t *testing.T) {
+	t.Run("floats", func(t *testing.T) {
+		testSlotsCloseByTurns(t, func(at int64) sample { return sample{t: at, v: float64(at % 7)} })
+	})
+	t.Run("histograms", func(t *testing.T) {
+		testSlotsCloseByTurns(t, func(at int64) sample {
+			return sample{t: at, h: &histogram.Histogram{ZeroCount: uint64(at), Count: uint64(at)}}
+		})
+	})
+}
+
+func testSlotsCloseByTurns(t *testing.T, draw func(at int64) sample) {
 	const step, slot = 15_000, 3600_000
 	h, c := testHead(t, Options{})
 	var series []*Series
@@ -235,7 +246,8 @@ func TestSlotsCloseByTurns(t *testing.T) {
 	for at := start; at < start+slot+slot/closeSpread+step; at += step {
 		before := c.applier.stats.chunks
 		for _, s := range series {
-			c.place(s, 1, &sample{t: at, v: float64(at % 7)})
+			x := draw(at)
+			c.place(s, 1, &x)
 		}
 		n := c.applier.stats.chunks - before
 		if closed += n; n > 0 && at < start+slot {
