@@ -272,27 +272,46 @@ func (s *Store) replayHead(ctx context.Context) error {
 // restoreTombstones makes the tombstones of blocks anew whose file is damaged, from
 // what is remembered; a block is set aside where that is not enough.
 func (s *Store) restoreTombstones(known bool) error {
-	d := &s.deletes
 	for _, b := range *s.blocks.Load() {
 		why := b.LostTombstones()
 		if why == nil {
 			continue
 		}
-		lsn := wal.LSN(b.After())
-		if !known || d.evicted > lsn {
+		err := errForgotten
+		if known {
+			err = s.eraseRemembered(b)
+		}
+		if errors.Is(err, errForgotten) {
 			b.Corrupt("tombstones", why)
 			continue
 		}
-		s.log.Error("tombstones of a block are damaged; they are made anew of what is remembered", "block", b.Name(), "err", why)
-		for _, del := range d.list {
-			if del.LSN > lsn {
-				if err := b.Erase(context.Background(), del.MinT, del.MaxT, del.Matchers...); err != nil {
-					break // which has taken it off the list
-				}
-			}
-		}
+		// Any other error has taken the block off the list.
+		s.log.Error("tombstones of a block are damaged; they are made anew of what is remembered", "block", b.Name(), "err", errors.Join(why, err))
 	}
 	return s.setFaultyAside()
+}
+
+// errForgotten says that what is remembered does not tell what is deleted of a block.
+var errForgotten = errors.New("not all that was deleted of it is remembered")
+
+// eraseRemembered gives a block tombstones, in memory, of all deletes that mean it,
+// as far as they are remembered. deletes.mu is held, or nobody else is there yet.
+func (s *Store) eraseRemembered(b *block.Block) error {
+	d, after := &s.deletes, wal.LSN(b.After())
+	if d.evicted > after {
+		return errForgotten
+	}
+	return eraseAll(b, slices.DeleteFunc(slices.Clone(d.list), func(del head.Delete) bool { return del.LSN <= after }))
+}
+
+// eraseAll gives a block tombstones of deletes, in memory.
+func eraseAll(b *block.Block, list []head.Delete) error {
+	for _, del := range list {
+		if err := b.Erase(context.Background(), del.MinT, del.MaxT, del.Matchers...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin begins a block; publish or abandon ends it. maintenance is held, so
@@ -325,7 +344,9 @@ func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInf
 	recent := d.recent
 	d.writing, d.recent = false, nil
 	if b != nil {
-		err = s.eraseRecent(b, recent)
+		if err = eraseAll(b, recent); err != nil { // what it was made of is still there
+			err = errors.Join(err, s.discard(b))
+		}
 	}
 	if err != nil {
 		d.mu.Unlock()
@@ -353,15 +374,4 @@ func (s *Store) commit(ctx context.Context, w *block.Writer, ci block.CommitInfo
 		return nil, err
 	}
 	return s.openWritten(dir)
-}
-
-// eraseRecent gives a block that was just written tombstones, in memory. One that
-// cannot be read is removed: what it was made of is still there.
-func (s *Store) eraseRecent(b *block.Block, recent []head.Delete) error {
-	for _, del := range recent {
-		if err := b.Erase(context.Background(), del.MinT, del.MaxT, del.Matchers...); err != nil {
-			return errors.Join(err, s.discard(b))
-		}
-	}
-	return nil
 }

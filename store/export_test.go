@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rwsink/rwsink/head"
 )
@@ -76,11 +76,7 @@ func (s *Store) SetMaxSize(n int64) { s.o.MaxSize = n }
 
 // Written returns the bytes of blocks written so far.
 func (s *Store) Written() float64 {
-	var m dto.Metric
-	if err := s.o.Metrics.Store.WrittenBytes.Write(&m); err != nil {
-		panic(err)
-	}
-	return m.GetCounter().GetValue()
+	return testutil.ToFloat64(s.o.Metrics.Store.WrittenBytes)
 }
 
 // ForgetDeletes forgets the deletes of what ended before bound.

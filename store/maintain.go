@@ -19,7 +19,7 @@ const (
 	quietFor = 5 * time.Minute
 	// logMaxAge is the age of the oldest log segment at which those who need it are flushed, however hot.
 	logMaxAge = 3 * time.Hour
-	// collectEvery is how often the head is told to let go of series that never held samples.
+	// collectEvery is how often the head is told to let go of series without samples.
 	collectEvery = time.Minute
 )
 

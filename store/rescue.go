@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"time"
 
 	"github.com/rwsink/rwsink/store/block"
@@ -32,7 +31,10 @@ func (s *Store) rescue(b *block.Block) error {
 	if err != nil {
 		return err
 	}
-	if err := s.eraseMissed(b); err != nil {
+	s.deletes.mu.Lock()
+	err = s.eraseRemembered(b)
+	s.deletes.mu.Unlock()
+	if err != nil {
 		return s.abandon(w, err)
 	}
 	lost, err := s.copySound(b, w)
@@ -43,31 +45,16 @@ func (s *Store) rescue(b *block.Block) error {
 	made, err := s.publish(s.ctx, w, block.CommitInfo{
 		Generation: info.Generation, Deletes: info.Deletes, Level: meta.Compaction.Level, Sources: meta.Compaction.Sources,
 	}, nil)
-	s.o.Metrics.Store.LostChunks.Add(float64(lost))
-	if err != nil || made == nil {
+	if err != nil {
 		return err
+	}
+	s.o.Metrics.Store.LostChunks.Add(float64(lost))
+	if made == nil {
+		s.log.Warn("nothing of a damaged block is sound", "block", b.Name(), "lost_chunks", lost, "took", time.Since(started).Round(time.Millisecond))
+		return nil
 	}
 	s.log.Warn("what is sound in a damaged block was written anew", "block", b.Name(), "into", made.Name(), "lost_chunks", lost,
 		"samples", made.Meta().Stats.NumSamples, "of", meta.Stats.NumSamples, "took", time.Since(started).Round(time.Millisecond))
-	return nil
-}
-
-// eraseMissed applies to a block the deletes that came since it was taken off the list.
-func (s *Store) eraseMissed(b *block.Block) error {
-	d := &s.deletes
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if uint64(d.evicted) > b.After() {
-		return errors.New("not all that was deleted of it is remembered")
-	}
-	for _, del := range d.list {
-		if uint64(del.LSN) <= b.After() {
-			continue
-		}
-		if err := b.Erase(s.ctx, del.MinT, del.MaxT, del.Matchers...); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

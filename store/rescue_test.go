@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/metrics"
@@ -71,10 +71,9 @@ func TestOneChunkCostsOneChunk(t *testing.T) {
 			t.Fatalf("byte %d: series %q is gone, %d samples are there, want %d", at, gone, len(got), len(want))
 		}
 		cost[gone]++
-		var n dto.Metric
-		must(t, m.LostChunks.Write(&n))
-		if aside, err := os.ReadDir(filepath.Join(o.Path, "quarantine")); err != nil || len(aside) != 1 || n.GetCounter().GetValue() != 1 {
-			t.Errorf("byte %d: %v in quarantine, %v chunks lost, %v", at, aside, n.GetCounter().GetValue(), err)
+		lost := testutil.ToFloat64(m.LostChunks)
+		if aside, err := os.ReadDir(filepath.Join(o.Path, "quarantine")); err != nil || len(aside) != 1 || lost != 1 {
+			t.Errorf("byte %d: %v in quarantine, %v chunks lost, %v", at, aside, lost, err)
 		}
 		closeStore(t, s)
 		s = start(t, o)
@@ -151,9 +150,32 @@ func TestRescueFails(t *testing.T) {
 	if left := leftovers(t, s, o.Path); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	var n dto.Metric
-	must(t, m.SetAside.Write(&n))
-	if n.GetCounter().GetValue() != 1 {
-		t.Errorf("%v blocks were set aside", n.GetCounter().GetValue())
+	// What is lost is the block: chunks are counted where the rest is there.
+	if aside, lost := testutil.ToFloat64(m.SetAside), testutil.ToFloat64(m.LostChunks); aside != 1 || lost != 0 {
+		t.Errorf("%v blocks were set aside, %v chunks lost", aside, lost)
+	}
+}
+
+// TestNothingSound damages the only chunk of a block: it is counted, nothing takes
+// the block's place, and the other block is as it was.
+func TestNothingSound(t *testing.T) {
+	s, o, m, want := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[1], "chunks", "000001"), 20)
+	v := s.View()
+	if _, err := readView(v, 0, 20_000); err == nil {
+		t.Fatal("the damage is not met")
+	}
+	v.Close()
+	must(t, s.Round(context.Background()))
+	want = slices.DeleteFunc(want, func(l string) bool { return strings.HasPrefix(l, "7 ") })
+	if got := sorted(read(t, s)); !slices.Equal(got, want) || len(s.BlockDirs()) != 1 {
+		t.Errorf("%d samples in %q, want %d", len(got), s.BlockDirs(), len(want))
+	}
+	if left := leftovers(t, s, o.Path); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	if lost := testutil.ToFloat64(m.LostChunks); lost != 1 {
+		t.Errorf("%v chunks lost", lost)
 	}
 }
