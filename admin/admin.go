@@ -149,7 +149,7 @@ func refuse(w http.ResponseWriter, err error) int {
 	case errors.As(err, &bad), errors.As(err, &badDelete):
 		status, kind = http.StatusBadRequest, "bad_data"
 	case errors.As(err, &unavailable):
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(unavailable.RetryAfter.Seconds()))))
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(unavailable.RetryAfter.Seconds())))))
 		status, kind = http.StatusServiceUnavailable, "unavailable"
 	}
 	fail(w, status, kind, err.Error())

@@ -46,11 +46,13 @@ type deletes struct {
 	behind  int           // how many came to list, or went, since it was saved
 	writing bool          // a block is being written: nothing is saved
 	recent  []head.Delete // since it was begun
+	held    int           // the bytes of their matchers
 }
 
 const (
 	// maxDeletes and maxDeleteBytes bound what is remembered of deletes; the
-	// oldest are forgotten first: then healing may refill what they removed.
+	// oldest are forgotten first: then healing may refill what they removed. While a
+	// block is being written as many are held for it, and the next one is refused.
 	maxDeletes, maxDeleteBytes = 10_000, 4 << 20
 	// saveShare is the part of the list that is not saved at most: each delete by
 	// itself would write all that there are.
@@ -67,7 +69,8 @@ func (e *BadDeleteError) Error() string { return "delete: " + e.Reason }
 // Delete removes what was acknowledged before it of [minT, maxT] (Unix
 // milliseconds, both included) of the series that match all matchers of any
 // selector, and nothing later. It is durable and visible when Delete returns nil.
-// The error is a *BadDeleteError, or as of head.Delete.
+// The error is a *BadDeleteError, as of head.Delete, or a *head.UnavailableError
+// where as many deletes as may wait for a block that is being written.
 func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*labels.Matcher) error {
 	list := make([]head.Delete, len(selectors))
 	total := 0
@@ -87,6 +90,9 @@ func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*la
 	d := &s.deletes
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(d.recent) >= maxDeletes || d.held >= maxDeleteBytes {
+		return &head.UnavailableError{RetryAfter: maintainEvery, Err: fmt.Errorf("%d deletes wait for the block that is being written", len(d.recent))}
+	}
 	lsn, err := s.head.Delete(ctx, list)
 	if lsn == 0 {
 		return err
@@ -94,7 +100,7 @@ func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*la
 	s.applyDeletes(list)
 	s.o.Metrics.Store.Deletes.Add(float64(len(list)))
 	if d.writing {
-		d.recent = append(d.recent, list...)
+		d.recent, d.held = append(d.recent, list...), d.held+total
 		return err
 	}
 	if d.behind*saveShare < len(d.list) {
@@ -323,14 +329,21 @@ func (s *Store) begin() (*block.Writer, error) {
 	}
 	s.deletes.mu.Lock()
 	defer s.deletes.mu.Unlock()
-	s.deletes.writing, s.deletes.recent = true, nil
+	s.deletes.writing = true
 	return w, nil
+}
+
+// written ends what begin began, and returns what was deleted meanwhile. mu is held.
+func (d *deletes) written() (recent []head.Delete) {
+	recent = d.recent
+	d.writing, d.recent, d.held = false, nil, 0
+	return recent
 }
 
 // abandon ends a block that failed and returns why.
 func (s *Store) abandon(w *block.Writer, err error) error {
 	s.deletes.mu.Lock()
-	s.deletes.writing, s.deletes.recent = false, nil
+	s.deletes.written()
 	s.deletes.mu.Unlock()
 	return errors.Join(err, w.Abort())
 }
@@ -341,8 +354,7 @@ func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInf
 	b, err := s.commit(ctx, w, ci)
 	d := &s.deletes
 	d.mu.Lock()
-	recent := d.recent
-	d.writing, d.recent = false, nil
+	recent := d.written()
 	if b != nil {
 		if err = eraseAll(b, recent); err != nil { // what it was made of is still there
 			err = errors.Join(err, s.discard(b))

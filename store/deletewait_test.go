@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/fixture"
@@ -130,4 +133,40 @@ func reopened(t *testing.T, fs *stepFS, o store.Options, check func(*store.Store
 	s := start(t, o)
 	check(s)
 	closeStore(t, s)
+}
+
+// TestDeletesThatWaitAreBounded deletes, while a block is being written, what may wait
+// for it at most: the next one is refused, deletes nothing, and is taken afterwards.
+func TestDeletesThatWaitAreBounded(t *testing.T) {
+	ctx := context.Background()
+	s, fs, _ := rig(t, store.Options{})
+	defer func() { closeStore(t, s) }()
+	commit(t, s, 0, 12_000, 10, 1)
+	var large [][]*labels.Matcher // 4 MiB of matchers
+	for range 64 {
+		large = append(large, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "i", strings.Repeat("x", 64<<10-1))})
+	}
+	asked := false
+	fs.step = func(_, name string) error {
+		if asked || !strings.Contains(name, ".tmp/tombstones") {
+			return nil
+		}
+		asked = true
+		must(t, s.Delete(ctx, 0, 20_000, large...))
+		err := s.Delete(ctx, 0, 20_000, byI("0"))
+		var unavailable *head.UnavailableError
+		if !errors.As(err, &unavailable) || unavailable.RetryAfter <= 0 || !strings.Contains(err.Error(), "64 deletes wait") {
+			t.Errorf("one more: %v", err)
+		}
+		return nil
+	}
+	must(t, s.FlushSome(ctx, func(head.ContainerInfo) bool { return true }))
+	fs.step = nil
+	if n := samplesOf(t, s, 0); !asked || n != 10 {
+		t.Errorf("%d samples, want 10", n)
+	}
+	deleteOf(t, s, 0, 20_000, "0")
+	if n := samplesOf(t, s, 0); n != 0 {
+		t.Errorf("%d samples after the delete", n)
+	}
 }

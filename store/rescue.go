@@ -17,7 +17,7 @@ import (
 //     holds anything of the log: so a start reads again what the log still has of
 //     what was lost, and the same samples twice are one.
 //
-// Where the index is damaged, or it is not known what is deleted, there is no
+// Where another file is damaged, or it is not known what is deleted, there is no
 // telling what is sound, and the block is lost as a whole, as it is when the disk
 // has no room for another or the process ends meanwhile: it stays in quarantine.
 

@@ -10,7 +10,8 @@
 // series of one range, and for text by the labels of all its series. Samples of
 // text, in any order, are sorted in a file without a name first (spill.go).
 // Blocks of Prometheus are walked side by side in order of labels (blocks.go,
-// walk.go).
+// walk.go). Where an import adds labels (labels.go) the series of a block stand in
+// another order then, and are looked at and sorted first.
 //
 // Both may be killed at any moment, and repeated. An import leaves whole blocks
 // behind and finds at its repetition that their samples are there; an export

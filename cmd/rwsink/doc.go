@@ -5,8 +5,9 @@
 //
 // This package holds flags and wiring, nothing else: the flags of serve stand in
 // flags.go, those of import, export and bench beside them, what their values may be
-// in bounds.go, and each becomes a field of another package's Options; serve.go opens the store and starts one actor for each thing
-// that runs; routes.go says which handler answers which path. What is decided is decided in the packages below.
+// in bounds.go, and each becomes a field of another package's Options; serve.go opens
+// the store and starts one actor for each thing that runs; routes.go says which handler
+// answers which path. What is decided is decided in the packages below.
 //
 // Start: listen, open the directory, then replay the log while /-/ready and
 // every write say why they must wait. Stop, at SIGTERM or SIGINT: take no

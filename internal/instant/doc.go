@@ -6,7 +6,7 @@
 // those RFC 3339 in UTC again.
 //
 // Invariants:
-//   - What is written by String is read by Set as the same time.
+//   - What is written by String is read by Set as the same time, in the years 0 to 9999.
 //   - A number that is not a time (NaN, an infinity, one whose milliseconds do
 //     not fit) is refused, and leaves the time as it was.
 //   - The least and the greatest of all times stand for no bound; they are
