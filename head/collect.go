@@ -63,7 +63,8 @@ const maxIdle = 1 << 17
 // crowded says that series without samples cannot wait.
 func (h *Head) crowded() bool {
 	n, limit := h.identity.count.Load(), int64(h.options.Limits.Series)
-	return n-int64(h.holding) > maxIdle || limit > 0 && n >= limit-limit/4
+	idle := n - int64(h.holding)
+	return idle > maxIdle || idle > 0 && limit > 0 && n >= limit-limit/4
 }
 
 // Collect lets go of the series that no container has held samples of since the

@@ -180,15 +180,21 @@ func (id *identity) list(replayed bool) {
 		id.postings.Clear()
 		id.unlisted, id.passed = 0, false
 	}
+	id.live = replayed
+	if id.unlisted > id.lastRef {
+		return // as for most deletes of a log
+	}
 	for _, n := range slices.Sorted(maps.Keys(id.pages)) {
+		if (n+1)*pageSize <= id.unlisted {
+			continue
+		}
 		for i, s := range id.pages[n] {
 			if ref := n*pageSize + uint64(i); s != nil && s.ref == ref && ref >= id.unlisted {
 				id.postings.Add(ref, s.labels)
-				id.unlisted = ref + 1
 			}
 		}
 	}
-	id.live = replayed
+	id.unlisted = id.lastRef + 1
 }
 
 // setRef names s by ref too: a log can know one label set under two references.

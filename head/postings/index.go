@@ -112,9 +112,11 @@ func (x *Index) Remove(refs map[uint64]struct{}, pairs map[labels.Label]struct{}
 		}
 	}
 	for name := range touched {
-		if l := x.names[name]; len(l.at) > 0 {
+		switch l := x.names[name]; {
+		case l == nil: // another removal came first
+		case len(l.at) > 0:
 			l.sweep()
-		} else {
+		default:
 			delete(x.names, name)
 			x.order = nil
 		}

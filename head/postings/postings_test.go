@@ -205,6 +205,31 @@ func TestReadersGoOn(t *testing.T) {
 	readers.Wait()
 }
 
+// TestRemovedAtOnce removes the series of a name from several sides at once, until it is gone.
+func TestRemovedAtOnce(t *testing.T) {
+	const sides, each = 4, 300 // more labels than are gone through under one lock
+	for range 500 {
+		x := postings.New()
+		for ref := range uint64(sides * each) {
+			x.Add(ref+1, labels.FromStrings("id", fmt.Sprint(ref+1)))
+		}
+		var removals sync.WaitGroup
+		for side := range uint64(sides) {
+			removals.Go(func() {
+				refs, pairs := map[uint64]struct{}{}, map[labels.Label]struct{}{}
+				for ref := side*each + 1; ref <= (side+1)*each; ref++ {
+					refs[ref], pairs[labels.Label{Name: "id", Value: fmt.Sprint(ref)}] = struct{}{}, struct{}{}
+				}
+				x.Remove(refs, pairs)
+			})
+		}
+		removals.Wait()
+		if refs := selected(t, x, labels.MustNewMatcher(labels.MatchRegexp, "id", ".*")); len(refs) > 0 {
+			t.Fatalf("%d are left", refs)
+		}
+	}
+}
+
 // BenchmarkAdd adds series of scrapes: targets of 200 series with ten labels.
 func BenchmarkAdd(b *testing.B) {
 	const series = 100_000
