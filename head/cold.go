@@ -125,14 +125,25 @@ func (r *coldRun) order(o *coldOrder, list []*Series) {
 	}
 }
 
+// coldAhead is how many rows are fetched at a time.
+const coldAhead = 32
+
 // copyOrdered appends to dst the samples of the k-th series.
 func (r *coldRun) copyOrdered(dst *ooo.Buffer, o *coldOrder, k int) {
 	from := uint32(0)
 	if k > 0 {
 		from = o.ends[k-1]
 	}
-	for _, at := range o.rows[from:o.ends[k]] {
-		r.addRow(dst, r.row(at))
+	var near [coldAhead]coldRow
+	for list := o.rows[from:o.ends[k]]; len(list) > 0; {
+		n := min(len(list), coldAhead)
+		for i, at := range list[:n] { // none waits for the one before
+			near[i] = *r.row(at)
+		}
+		for i := range near[:n] {
+			r.addRow(dst, &near[i])
+		}
+		list = list[n:]
 	}
 }
 

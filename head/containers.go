@@ -18,11 +18,25 @@ type containerList struct {
 
 // find returns the open container of t, or where in open it would stand.
 func (l *containerList) find(t int64) (*Container, int) {
+	if i := l.guess(t); i >= 0 && i < len(l.open) && l.open[i].contains(t) {
+		return l.open[i], i
+	}
 	i := sort.Search(len(l.open), func(i int) bool { return l.open[i].hi >= t })
 	if i < len(l.open) && l.open[i].contains(t) {
 		return l.open[i], i
 	}
 	return nil, i
+}
+
+// guess returns where the open container of t would be if all were as long as the
+// first and there were no gap: what scatters over days would lead a search
+// astray at every step.
+func (l *containerList) guess(t int64) int {
+	if len(l.open) < 4 {
+		return -1
+	}
+	first := l.open[0]
+	return int(uint64(t-first.lo) / max(1, uint64(first.hi-first.lo)+1))
 }
 
 // overlapping returns the containers that overlap [lo, hi], oldest first where they overlap each other.
