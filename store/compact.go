@@ -38,6 +38,12 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 		if len(group) < 2 {
 			return nil
 		}
+		if s.unmoved() { // one of them may belong between two of the group
+			if err := s.setFaultyAside(); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := s.merge(ctx, group); err != nil {
 			s.o.Metrics.Store.CompactionFailures.Inc()
 			return fmt.Errorf("merge %d blocks: %w", len(group), err)

@@ -27,7 +27,8 @@ import (
 //  4. The tombstones and the list of remembered deletes are saved: where the list
 //     is long, once for several deletes. What is left, or fails, is saved by the
 //     next round; until then the log has the delete and is not cut, and a start
-//     applies it again.
+//     applies it again. So it is while a damaged block is off the list and still in
+//     its place, where it would be without tombstones.
 //
 // A block that is being written meanwhile was begun without it, and a delete does
 // not wait for it. It is written, durably, as it was begun, and gets tombstones of
@@ -103,7 +104,7 @@ func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*la
 		d.recent, d.held = append(d.recent, list...), d.held+total
 		return err
 	}
-	if d.behind*saveShare < len(d.list) {
+	if d.behind*saveShare < len(d.list) || s.unmoved() {
 		return err
 	}
 	if e := s.saveDeletes(); e != nil {
@@ -156,6 +157,9 @@ func (s *Store) CleanTombstones(ctx context.Context) error {
 	defer cancel()
 	s.maintenance.Lock()
 	defer s.maintenance.Unlock()
+	if err := s.setFaultyAside(); err != nil {
+		return fmt.Errorf("clean tombstones: %w", err)
+	}
 	for _, b := range *s.blocks.Load() {
 		if b.Tombstones() == 0 {
 			continue
@@ -226,6 +230,9 @@ func (s *Store) forgetDeletes(bound int64) {
 	d.behind += n - len(d.list)
 }
 
+// errUnmoved says why a delete must stay in the log.
+var errUnmoved = errors.New("save tombstones: a damaged block could not be set aside yet, and would be without them")
+
 // saveDeletes makes durable what is deleted of the blocks, then that it is.
 // deletes.mu is held, and no block is being written.
 func (s *Store) saveDeletes() error {
@@ -242,6 +249,9 @@ func (s *Store) saveDeletes() error {
 	}
 	if d.through == d.last && d.behind == 0 || !onDisk(s.o.FS) {
 		return nil
+	}
+	if d.through != d.last && s.unmoved() { // looked at last: what was listed a moment ago was saved
+		return errUnmoved
 	}
 	if err := s.writeDeletes(d.last); err != nil {
 		return err

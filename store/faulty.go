@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 )
 
@@ -31,6 +32,15 @@ func (s *Store) takeOff(b *block.Block) {
 	case s.noticed <- struct{}{}:
 	default:
 	}
+}
+
+// unmoved says whether blocks that were taken off the list are still in their places.
+// Then the list does not show what may stand between two of its blocks, and what is
+// deleted of them is known from the log alone.
+func (s *Store) unmoved() bool {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	return len(s.faulty) > 0
 }
 
 // setFaultyAside moves the directories of the blocks that were taken off the
@@ -70,10 +80,13 @@ func (s *Store) moveFaulty() (moved []*block.Block, err error) {
 // setAside moves a damaged block to the quarantine, under a name that says so.
 func (s *Store) setAside(dir string, why error) error {
 	fs, quarantine := s.o.FS, filepath.Join(s.o.Path, quarantineName)
-	to := filepath.Join(quarantine, filepath.Base(dir)+".damaged")
+	to := ""
 	err := fs.MkdirAll(quarantine)
 	if err == nil {
 		err = fs.SyncDir(s.o.Path)
+	}
+	if err == nil {
+		to, err = freeName(fs, quarantine, filepath.Base(dir)+".damaged")
 	}
 	if err == nil {
 		err = fs.Rename(dir, to)
@@ -84,4 +97,18 @@ func (s *Store) setAside(dir string, why error) error {
 	s.o.Metrics.Store.SetAside.Inc()
 	s.log.Error("a damaged block was set aside", "block", filepath.Base(dir), "now", to, "err", why)
 	return errors.Join(fs.SyncDir(quarantine), fs.SyncDir(filepath.Dir(dir)))
+}
+
+// freeName returns the path of a name in dir that nothing has, with a number where it
+// is taken: somebody may have put back a copy of what was set aside before.
+func freeName(fs vfs.FS, dir, name string) (string, error) {
+	taken, err := fs.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	free := name
+	for n := 2; slices.Contains(taken, free); n++ {
+		free = fmt.Sprintf("%s.%d", name, n)
+	}
+	return filepath.Join(dir, free), nil
 }

@@ -46,14 +46,16 @@ func (s *Store) maintain(ctx context.Context) {
 	}
 }
 
-// round does once what is due. While the clock is suspect nothing is. Retention
-// does not wait for the rest: it makes room where the disk is full.
+// round does once what is due. While the clock is suspect nothing is, but that damaged
+// blocks are set aside. Nothing waits for that, and retention for nothing: it makes
+// room where the disk is full.
 func (s *Store) round(ctx context.Context) error {
 	s.maintenance.Lock()
 	defer s.maintenance.Unlock()
-	if err := s.setFaultyAside(); err != nil {
-		return err
-	}
+	return errors.Join(s.setFaultyAside(), s.dueRound(ctx))
+}
+
+func (s *Store) dueRound(ctx context.Context) error {
 	if time.Since(s.collected) >= collectEvery {
 		if err := s.head.Collect(ctx); err != nil {
 			return err

@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/metrics"
 	"github.com/rwsink/rwsink/internal/vfs"
@@ -177,5 +179,105 @@ func TestNothingSound(t *testing.T) {
 	}
 	if lost := testutil.ToFloat64(m.LostChunks); lost != 1 {
 		t.Errorf("%v chunks lost", lost)
+	}
+}
+
+// readAll reads everything and returns the error, which tells of damage.
+func readAll(s *store.Store) error {
+	v := s.View()
+	defer v.Close()
+	_, err := readView(v, 0, 20_000)
+	return err
+}
+
+// TestNothingIsMergedAroundADamagedBlock: of three blocks of one time the middle one is
+// found damaged, and the others are to be merged before it is written anew. That
+// would bring its samples behind those that they had replaced.
+func TestNothingIsMergedAroundADamagedBlock(t *testing.T) {
+	s, _, _ := rig(t, store.Options{})
+	defer func() { closeStore(t, s) }()
+	flush := func() { must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true })) }
+	commit(t, s, 1, 12_000, 5, 1)
+	flush()
+	commit(t, s, 0, 12_000, 5, 2)
+	commit(t, s, 1, 12_000, 5, 2)
+	flush()
+	commit(t, s, 2, 12_000, 5, 3)
+	flush()
+	want := sorted(read(t, s))
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[1], "chunks", "000001"), 20) // of series 0
+	if readAll(s) == nil {
+		t.Fatal("the damage is not met")
+	}
+	must(t, s.Flush(context.Background()))
+	want = slices.DeleteFunc(want, func(l string) bool { return l[0] == '0' })
+	if got := sorted(read(t, s)); !slices.Equal(got, want) || len(s.BlockDirs()) != 1 {
+		t.Errorf("in %d blocks:\n got %q\nwant %q", len(s.BlockDirs()), got, want)
+	}
+}
+
+// TestDamagedBlockPutBack: a copy of a block that was set aside is back in its place,
+// and is set aside under another name.
+func TestDamagedBlockPutBack(t *testing.T) {
+	s, o, _, _ := damagedRig(t)
+	dir, quarantine := s.BlockDirs()[0], filepath.Join(o.Path, "quarantine")
+	flipOnDisk(t, filepath.Join(dir, "chunks", "000001"), 20)
+	for n := range 3 {
+		if readAll(s) == nil {
+			t.Fatal("the damage is not met")
+		}
+		must(t, s.Round(context.Background()))
+		aside, err := os.ReadDir(quarantine)
+		if err != nil || len(aside) != n+1 {
+			t.Fatalf("%v in quarantine, %v", aside, err)
+		}
+		must(t, readAll(s))
+		closeStore(t, s)
+		copyDir(t, filepath.Join(quarantine, aside[n].Name()), dir)
+		s = start(t, o)
+	}
+	closeStore(t, s)
+}
+
+// TestNoQuarantine: where damaged blocks cannot be moved all else that is due is done,
+// and what is deleted meanwhile is deleted after a restart, of them, too.
+func TestNoQuarantine(t *testing.T) {
+	s, o, _, _ := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20) // of series 0
+	commit(t, s, 8, 3_000, 5, 1)
+	must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }))
+	if readAll(s) == nil {
+		t.Fatal("the damage is not met")
+	}
+	fs := o.FS.(*stepFS)
+	fs.step = func(_, name string) error {
+		if strings.Contains(name, "quarantine") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	s.SetMaxSize(1)
+	if err := s.Round(context.Background()); !errors.Is(err, syscall.ENOSPC) || len(s.BlockDirs()) != 1 {
+		t.Errorf("retention leaves %d blocks: %v", len(s.BlockDirs()), err)
+	}
+	deleteOf(t, s, 0, 20_000, "2")
+	_ = s.CutLog(context.Background())
+	_ = s.Round(context.Background())
+	fs.step = nil
+	closeStore(t, s)
+	s = start(t, o)
+	v := s.View()
+	defer v.Close()
+	for _, which := range []string{"2", "3"} { // and not series 0: nobody meets the damage
+		list, err := v.Select(context.Background(), 0, 20_000, byI(which)...)
+		must(t, err)
+		n := 0
+		for i := range list {
+			must(t, v.NewReader().Read(&list[i], 0, 20_000, func(run *chunkenc.Samples) error { n += run.Len(); return nil }))
+		}
+		if want := map[string]int{"3": 10}[which]; n != want {
+			t.Errorf("series %s has %d samples, want %d", which, n, want)
+		}
 	}
 }

@@ -32,6 +32,9 @@ func (s *Store) Snapshot(ctx context.Context, skipHead bool) (name string, err e
 	if !onDisk(s.o.FS) {
 		return "", errors.New("snapshot: the blocks are not on disk")
 	}
+	if err := s.setFaultyAside(); err != nil { // what is sound in them belongs in
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
 	if !skipHead {
 		if err := s.flush(ctx, func(head.ContainerInfo) bool { return true }); err != nil {
 			return "", fmt.Errorf("snapshot: %w", err)
