@@ -126,7 +126,7 @@ func (s *Store) lastLSN() wal.LSN {
 	for _, r := range s.coverage().ranges {
 		last = max(last, r.To)
 	}
-	last = max(last, uint64(s.deletes.last))
+	last = max(last, s.deletes.last.Load())
 	return wal.LSN(last)
 }
 
@@ -165,7 +165,9 @@ func (s *Store) swap(old []*block.Block, add ...*block.Block) (gone []*block.Blo
 	next = append(next, add...)
 	slices.SortStableFunc(next, byGeneration)
 	s.blocks.Store(&next)
-	gone = slices.DeleteFunc(slices.Clone(old), func(b *block.Block) bool { return slices.Contains(s.faulty, b) })
+	gone = slices.DeleteFunc(slices.Clone(old), func(b *block.Block) bool {
+		return slices.ContainsFunc(s.faulty, func(f faultyBlock) bool { return f.Block == b })
+	})
 	s.listing.Unlock()
 	s.gauge()
 	return gone
@@ -183,7 +185,10 @@ func (s *Store) discardAll(gone []*block.Block) error {
 func (s *Store) closeBlocks() error {
 	s.listing.Lock()
 	defer s.listing.Unlock()
-	for _, b := range append(s.faulty, *s.blocks.Swap(&[]*block.Block{})...) {
+	for _, b := range s.faulty {
+		b.Release()
+	}
+	for _, b := range *s.blocks.Swap(&[]*block.Block{}) {
 		b.Release()
 	}
 	s.faulty = nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -41,7 +42,7 @@ import (
 type deletes struct {
 	mu      sync.Mutex
 	list    []head.Delete // remembered, in order of LSN
-	last    wal.LSN       // of the newest delete that the blocks know
+	last    atomic.Uint64 // the LSN of the newest delete that the blocks on the list know; changed under mu
 	through wal.LSN       // of the newest that they know on disk, too
 	evicted wal.LSN       // of the newest that list has no room for
 	behind  int           // how many came to list, or went, since it was saved
@@ -144,8 +145,10 @@ func (s *Store) applyDeletes(list []head.Delete) {
 				s.log.Error("what is deleted of a block is not known", "block", b.Name(), "err", err)
 			}
 		}
-		d.last = max(d.last, del.LSN)
 		d.remember(del)
+	}
+	for _, del := range list { // once all are known: some may be of one frame
+		d.last.Store(max(d.last.Load(), uint64(del.LSN)))
 	}
 }
 
@@ -247,16 +250,17 @@ func (s *Store) saveDeletes() error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("save tombstones: %w", err)
 	}
-	if d.through == d.last && d.behind == 0 || !onDisk(s.o.FS) {
+	last := wal.LSN(d.last.Load())
+	if d.through == last && d.behind == 0 || !onDisk(s.o.FS) {
 		return nil
 	}
-	if d.through != d.last && s.unmoved() { // looked at last: what was listed a moment ago was saved
+	if d.through != last && s.unmoved() { // looked at last: what was listed a moment ago was saved
 		return errUnmoved
 	}
-	if err := s.writeDeletes(d.last); err != nil {
+	if err := s.writeDeletes(last); err != nil {
 		return err
 	}
-	d.through, d.behind = d.last, 0
+	d.through, d.behind = last, 0
 	return nil
 }
 
@@ -295,7 +299,7 @@ func (s *Store) restoreTombstones(known bool) error {
 		}
 		err := errForgotten
 		if known {
-			err = s.eraseRemembered(b)
+			err = s.eraseRemembered(b, wal.LSN(b.After()))
 		}
 		if errors.Is(err, errForgotten) {
 			b.Corrupt("tombstones", why)
@@ -310,10 +314,10 @@ func (s *Store) restoreTombstones(known bool) error {
 // errForgotten says that what is remembered does not tell what is deleted of a block.
 var errForgotten = errors.New("not all that was deleted of it is remembered")
 
-// eraseRemembered gives a block tombstones, in memory, of all deletes that mean it,
-// as far as they are remembered. deletes.mu is held, or nobody else is there yet.
-func (s *Store) eraseRemembered(b *block.Block) error {
-	d, after := &s.deletes, wal.LSN(b.After())
+// eraseRemembered gives a block tombstones, in memory, of all deletes after a frame
+// that mean it, as far as they are remembered. deletes.mu is held, or nobody else is there yet.
+func (s *Store) eraseRemembered(b *block.Block, after wal.LSN) error {
+	d := &s.deletes
 	if d.evicted > after {
 		return errForgotten
 	}

@@ -8,11 +8,18 @@ import (
 
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
+	"github.com/rwsink/rwsink/wal"
 )
 
 // Whoever reads a block and finds it damaged takes it off the list at once: the
 // read fails, the next one does without the block. Its directory is moved by the
 // maintenance, which is woken, and which writes anew what is sound in it (rescue.go).
+
+// faultyBlock is a block that was taken off the list.
+type faultyBlock struct {
+	*block.Block
+	knows wal.LSN // it has the tombstones of deletes up to this frame
+}
 
 // watch has a block that the store uses tell when it is found damaged.
 func (s *Store) watch(b *block.Block) { b.OnFault(func() { s.takeOff(b) }) }
@@ -25,9 +32,10 @@ func (s *Store) takeOff(b *block.Block) {
 	if !slices.Contains(list, b) {
 		return // another took its place a moment ago
 	}
+	knows := wal.LSN(s.deletes.last.Load()) // while it is still on the list
 	next := slices.DeleteFunc(slices.Clone(list), func(o *block.Block) bool { return o == b })
 	s.blocks.Store(&next)
-	s.faulty = append(s.faulty, b)
+	s.faulty = append(s.faulty, faultyBlock{b, knows})
 	select {
 	case s.noticed <- struct{}{}:
 	default:
@@ -59,7 +67,7 @@ func (s *Store) setFaultyAside() error {
 }
 
 // moveFaulty moves the directories and returns the blocks, which are to be released.
-func (s *Store) moveFaulty() (moved []*block.Block, err error) {
+func (s *Store) moveFaulty() (moved []faultyBlock, err error) {
 	s.deletes.mu.Lock() // which saves tombstones into them
 	defer s.deletes.mu.Unlock()
 	s.listing.Lock()
@@ -70,7 +78,7 @@ func (s *Store) moveFaulty() (moved []*block.Block, err error) {
 			return moved, err
 		}
 		s.listing.Lock()
-		s.faulty = slices.DeleteFunc(slices.Clone(s.faulty), func(o *block.Block) bool { return o == b })
+		s.faulty = slices.DeleteFunc(slices.Clone(s.faulty), func(o faultyBlock) bool { return o == b })
 		s.listing.Unlock()
 		moved = append(moved, b)
 	}

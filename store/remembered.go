@@ -112,6 +112,7 @@ func (s *Store) openDeletes() error {
 		return err
 	}
 	d := &s.deletes
-	d.list, d.last, d.through, d.evicted = list, wal.LSN(r.Through), wal.LSN(r.Through), wal.LSN(r.Evicted)
+	d.list, d.through, d.evicted = list, wal.LSN(r.Through), wal.LSN(r.Evicted)
+	d.last.Store(r.Through)
 	return s.restoreTombstones(err == nil)
 }

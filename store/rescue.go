@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/rwsink/rwsink/store/block"
+	"github.com/rwsink/rwsink/wal"
 )
 
 // A block with damaged chunks is set aside as it is, and what is sound in it is
 // written into a new one:
 //
 //  1. the directory is moved to the quarantine; the process has it mapped still,
-//  2. the deletes that came while nobody looked at the block are applied to it,
+//  2. the deletes that came since it was taken off the list are applied to it,
 //  3. its series are walked; a chunk that does not read to its last sample is left
 //     out, and named in the log with its series and range,
 //  4. the rest becomes a block of the same generation. It does not say that it
@@ -25,19 +26,19 @@ import (
 const maxNamedLosses = 20
 
 // rescue writes what is sound in a block that was set aside. maintenance is held.
-func (s *Store) rescue(b *block.Block) error {
+func (s *Store) rescue(b faultyBlock) error {
 	started := time.Now()
 	w, err := s.begin()
 	if err != nil {
 		return err
 	}
 	s.deletes.mu.Lock()
-	err = s.eraseRemembered(b)
+	err = s.eraseRemembered(b.Block, max(b.knows, wal.LSN(b.After())))
 	s.deletes.mu.Unlock()
 	if err != nil {
 		return s.abandon(w, err)
 	}
-	lost, err := s.copySound(b, w)
+	lost, err := s.copySound(b.Block, w)
 	if err != nil {
 		return s.abandon(w, err)
 	}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
@@ -279,5 +281,34 @@ func TestNoQuarantine(t *testing.T) {
 		if want := map[string]int{"3": 10}[which]; n != want {
 			t.Errorf("series %s has %d samples, want %d", which, n, want)
 		}
+	}
+}
+
+// TestRescuedAfterManyDeletes: of more deletes than are remembered a block has its
+// tombstones; those that came before the damage was met cost it nothing.
+func TestRescuedAfterManyDeletes(t *testing.T) {
+	s, o, _, want := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	deleteOf(t, s, 0, 20_000, "1")
+	for k := range 11 {
+		var none [][]*labels.Matcher
+		for i := range 1000 {
+			none = append(none, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "i", fmt.Sprint("none", k, i))})
+		}
+		must(t, s.Delete(context.Background(), 0, 10, none...))
+	}
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20) // of series 0
+	if readAll(s) == nil {
+		t.Fatal("the damage is not met")
+	}
+	deleteOf(t, s, 0, 20_000, "2")
+	want = slices.DeleteFunc(want, func(l string) bool { return l[0] <= '2' })
+	must(t, s.Round(context.Background()))
+	for range 2 {
+		if got := sorted(read(t, s)); !slices.Equal(got, want) {
+			t.Errorf("%d samples, want %d: %q", len(got), len(want), got)
+		}
+		closeStore(t, s)
+		s = start(t, o)
 	}
 }
