@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -131,17 +132,43 @@ func (s *Store) lastLSN() wal.LSN {
 }
 
 // discard unlinks the files of a block at once and lets go of it; readers that
-// hold it keep its mappings.
+// hold it keep its mappings. maintenance is held.
 func (s *Store) discard(b *block.Block) error {
 	defer b.Release()
-	return s.removeDir(b.Dir())
+	err := s.removeDir(b.Dir())
+	if err != nil {
+		s.lingering = append(s.lingering, b.Dir())
+	}
+	return err
+}
+
+// removeLeft removes what could not be removed before. maintenance is held.
+func (s *Store) removeLeft() error {
+	for len(s.lingering) > 0 {
+		if err := s.removeDir(s.lingering[0]); err != nil {
+			return err
+		}
+		s.lingering = s.lingering[1:]
+	}
+	return nil
+}
+
+// inherits says whether a block of the group took the place of one that could not be
+// removed. It alone tells a start that this one is to go: it must not be merged before.
+func (s *Store) inherits(group []*block.Block) bool {
+	return slices.ContainsFunc(s.lingering, func(dir string) bool {
+		return slices.ContainsFunc(group, func(b *block.Block) bool { return slices.Contains(b.Info().Parents, filepath.Base(dir)) })
+	})
 }
 
 // removeDir removes the directory of a block. It is renamed first, durably: what
-// is left of an interrupted removal is not taken for a block.
+// is left of an interrupted removal is not taken for a block. It may be called again.
 func (s *Store) removeDir(dir string) error {
 	tmp := dir + block.TmpSuffix
 	err := s.o.FS.Rename(dir, tmp)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // it was renamed before
+	}
 	if err == nil {
 		err = s.o.FS.SyncDir(filepath.Dir(dir))
 	}

@@ -225,6 +225,9 @@ func floor(t, length int64) int64 {
 // merge makes one block of a group, sorted by generation, and puts it in their
 // place: without what is deleted, and none at all where that is everything.
 func (s *Store) merge(ctx context.Context, group []*block.Block) error {
+	if err := s.removeLeft(); err != nil && s.inherits(group) {
+		return err
+	}
 	started := time.Now()
 	w, err := s.begin()
 	if err != nil {

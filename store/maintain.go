@@ -137,7 +137,7 @@ func (s *Store) blockMs() int64 { return s.o.Head.BlockDuration.Milliseconds() }
 // older; by size the oldest, log and head counted in, but never the last block:
 // what the log takes cannot be made good by removing all.
 func (s *Store) retain() error {
-	var errs []error
+	errs := []error{s.removeLeft()}
 	if bound, ok := s.retainFrom(); ok {
 		s.forgetDeletes(bound)
 		for _, b := range *s.blocks.Load() {

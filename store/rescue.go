@@ -45,6 +45,7 @@ func (s *Store) rescue(b faultyBlock) error {
 	info, meta := b.Info(), b.Meta()
 	made, err := s.publish(s.ctx, w, block.CommitInfo{
 		Generation: info.Generation, Deletes: info.Deletes, Level: meta.Compaction.Level, Sources: meta.Compaction.Sources,
+		Parents: info.Parents, // of which one may be there still
 	}, nil)
 	if err != nil {
 		return err

@@ -67,6 +67,7 @@ type Store struct {
 	stopped     chan struct{}      // closed when the maintenance loop has ended; nil when there is none
 	removed     removals
 	deletes     deletes
+	lingering   []string  // directories of blocks off the list that could not be removed
 	collected   time.Time // when the head last let go of series without samples
 }
 
