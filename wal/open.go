@@ -234,10 +234,23 @@ func (l *Log) begin(now time.Time) error {
 	for _, s := range empty {
 		if err := l.remove(s.number); err != nil {
 			l.o.Logger.Warn("empty log segment could not be removed", "segment", l.path(s.number), "err", err)
+			l.restore(s)
 		}
 	}
 	l.gauge()
 	return nil
+}
+
+// restore puts a segment that holds nothing and stays back before the active one:
+// it goes before that does, or a start would miss what lies between it and the next.
+func (l *Log) restore(s segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := len(l.segments) - 1
+	for at > 0 && l.segments[at-1].number > s.number {
+		at--
+	}
+	l.segments = slices.Insert(l.segments, at, s)
 }
 
 // create makes a file with the given start, its name and it durable.

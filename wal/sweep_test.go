@@ -4,6 +4,7 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
 	"github.com/rwsink/rwsink/wal"
@@ -185,5 +186,39 @@ func TestStartsDoNotGrowTheLog(t *testing.T) {
 		if n := len(w.files(t, "")); n > before+1 {
 			t.Fatalf("seed %d: %d files, %d before", seed, n, before)
 		}
+	}
+}
+
+// TestEmptySegmentStays: the disk refuses to remove a segment that holds nothing; when
+// those after it are removed, it goes before them, and no start takes for lost what
+// they held.
+func TestEmptySegmentStays(t *testing.T) {
+	w := newWorld(1)
+	w.groups(t, 1)
+	w.crash()
+	if err := w.start(); err != nil {
+		t.Fatal(err)
+	}
+	w.fs.Fail(memfs.OpWrite, 1, 1, syscall.EIO) // after the header
+	if err := w.group(); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Hour)
+	w.fs.Fail(memfs.OpRemove, 0, 1, syscall.EIO)
+	for range 20 {
+		if err := w.group(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(w.files(t, "")); n < 4 {
+		t.Fatalf("%d segments", n)
+	}
+	w.removed = wal.LSN(len(w.acked))
+	if err := w.l.RemoveBefore(w.removed); err != nil {
+		t.Fatal(err)
+	}
+	w.crash()
+	if err := w.settle(); err != nil {
+		t.Fatal(err)
 	}
 }
