@@ -126,9 +126,10 @@ fuzz:
 	  done; \
 	done
 
-# Longer runs of what tests do in short: many rounds, and more checks of every property.
+# Longer runs of what tests do in short: many rounds, a backfill of 346 million samples, and more checks of every property.
 soak:
-	RWSINK_SOAK=1 $(GO) test -count 1 -timeout 60m ./acceptance ./transfer
+	RWSINK_SOAK=1 $(GO) test -count 1 -timeout 60m ./acceptance ./transfer ./store
+	RWSINK_SOAK=1 $(GO) test -count 1 -timeout 60m -run '^$$' -bench '^BenchmarkBackfill$$' -benchtime 1x ./store
 	grep -rl pgregory.net/rapid --include='*_test.go' . | xargs -n1 dirname | sort -u \
 	| xargs -I{} $(GO) test -count 1 -timeout 60m {} -rapid.checks=5000
 
