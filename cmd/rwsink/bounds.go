@@ -82,19 +82,18 @@ var needed = map[string]string{
 	"listen-address":     "an address such as :9301",
 }
 
+// headShare is the part of --limits.max-memory that samples of long ago take at most, unless told.
+const headShare = 4
+
 // relations are those between flags of serve; each is judged once all are read.
 func (c *config) relations() error {
-	if c.limits.maxMemory > 0 && c.storage.headMemory >= c.limits.maxMemory {
-		return fmt.Errorf("--storage.head-memory=%s: want less than --limits.max-memory, which is %s", &c.storage.headMemory, &c.limits.maxMemory)
-	}
-	return retains(c.storage.retention, c.storage.blockDuration)
-}
-
-// retains says whether retention, unless it is 0, keeps a block for as long as it spans.
-func retains(retention, block model.Duration) error {
-	if retention != 0 && retention < block {
-		return fmt.Errorf("--storage.retention.time=%s: want 0, or at least --storage.block-duration, which is %s",
-			duration(float64(retention)), duration(float64(block)))
+	most := c.limits.maxMemory
+	switch {
+	case most == 0:
+	case !c.storage.headMemorySet:
+		c.storage.headMemory = min(c.storage.headMemory, most/headShare)
+	case c.storage.headMemory >= most:
+		return fmt.Errorf("--storage.head-memory=%s: want less than --limits.max-memory, which is %s", &c.storage.headMemory, &most)
 	}
 	return nil
 }

@@ -191,11 +191,10 @@ func TestFlagsThatContradict(t *testing.T) {
 		args []string
 		want string // "" is taken
 	}{
-		{[]string{"--storage.retention.time=1h"}, "--storage.retention.time=1h: want 0, or at least --storage.block-duration, which is 2h"},
-		{[]string{"--storage.retention.time=2h"}, ""},
+		{[]string{"--storage.retention.time=1h"}, ""},
 		{[]string{"--storage.retention.time=0", "--storage.block-duration=31d"}, ""},
-		{[]string{"--storage.block-duration=16d"}, "--storage.retention.time=15d: want 0, or at least --storage.block-duration, which is 16d"},
-		{[]string{"--limits.max-memory=256MiB"}, "--storage.head-memory=256MiB: want less than --limits.max-memory, which is 256MiB"},
+		{[]string{"--limits.max-memory=256MiB"}, ""},
+		{[]string{"--limits.max-memory=256MiB", "--storage.head-memory=256MiB"}, "--storage.head-memory=256MiB: want less than --limits.max-memory, which is 256MiB"},
 		{[]string{"--limits.max-memory=256MiB", "--storage.head-memory=64MiB"}, ""},
 		{[]string{"--external-label=a=1", "--external-label=a=2"}, "--external-label=a=2: label a is given twice"},
 		{[]string{"--no-such-flag"}, "unknown"},
@@ -204,10 +203,18 @@ func TestFlagsThatContradict(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", tc.args, err, tc.want)
 		}
 	}
-	app := kingpin.New("rwsink", "")
-	importFlags(app.Command("import", ""))
-	if _, err := app.Parse([]string{"import", "--storage.retention.time=1h", "in"}); err == nil || !strings.Contains(err.Error(), "--storage.block-duration, which is 2h") {
-		t.Errorf("import: %v", err)
+	for _, tc := range []struct {
+		args []string
+		want size
+	}{
+		{nil, 256 << 20},
+		{[]string{"--limits.max-memory=200MiB"}, 50 << 20},
+		{[]string{"--limits.max-memory=2GiB"}, 256 << 20},
+		{[]string{"--limits.max-memory=300MiB", "--storage.head-memory=256MiB"}, 256 << 20},
+	} {
+		if c, err := parse(t, tc.args...); err != nil || c.storage.headMemory != tc.want {
+			t.Errorf("%q: head memory %d, %v, want %d", tc.args, c.storage.headMemory, err, tc.want)
+		}
 	}
 }
 

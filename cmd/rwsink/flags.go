@@ -36,6 +36,7 @@ type storageConfig struct {
 	retentionSize size
 	blockDuration model.Duration
 	headMemory    size
+	headMemorySet bool
 	walSync       string
 	walMaxSize    size
 	encoding      string
@@ -98,8 +99,8 @@ func (c *storageConfig) flags(cmd *kingpin.CmdClause) {
 		Default("0").SetValue(&c.retentionSize)
 	cmd.Flag("storage.block-duration", "Time range that one block spans when it is flushed.").
 		Default("2h").SetValue(&c.blockDuration)
-	cmd.Flag("storage.head-memory", "Bytes of samples of ranges long past that are held in memory; beyond it the largest ranges are flushed.").
-		Default("256MiB").SetValue(&c.headMemory)
+	cmd.Flag("storage.head-memory", "Bytes of samples of ranges long past that are held in memory; beyond it the largest ranges are flushed. Unless given, at most a quarter of --limits.max-memory.").
+		Default("256MiB").IsSetByUser(&c.headMemorySet).SetValue(&c.headMemory)
 	cmd.Flag("storage.wal-sync", "When a write is on disk before it is acknowledged: always; interval (synced every 100 ms); never (the operating system decides).").
 		Default("always").EnumVar(&c.walSync, "always", "interval", "never")
 	cmd.Flag("storage.wal-max-size", "Bytes of the log beyond which whatever needs its oldest part is flushed.").

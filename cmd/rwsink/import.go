@@ -51,7 +51,6 @@ func importFlags(cmd *kingpin.CmdClause) *importConfig {
 	cmd.Arg("input", "Block of Prometheus or directory of blocks; file of OpenMetrics text or of JSON lines, packed by gzip or not; - for standard input. Repeatable.").
 		Required().StringsVar(&c.inputs)
 	checked(cmd)
-	cmd.Validate(func(*kingpin.CmdClause) error { return retains(c.retention, c.blockDuration) })
 	return c
 }
 
