@@ -11,10 +11,17 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
 	"github.com/rwsink/rwsink/wal"
 )
+
+// checkPages bounds the pages of an index that a check keeps at hand, bytes.
+const checkPages = 1 << 20
 
 // CheckOptions say whom Check tells what it finds.
 type CheckOptions struct {
@@ -201,21 +208,84 @@ func (c *checker) checkBlocks(ctx context.Context) error {
 		}
 		return merged
 	})
-	c.checkGenerations(list)
-	return nil
+	return c.checkGenerations(ctx, list)
 }
 
-// checkGenerations checks that of any two blocks for one instant it is known which
-// came later, unless both were filled in: those never disagree.
-func (c *checker) checkGenerations(list []checkedBlock) {
+// checkGenerations checks that of any two blocks for one instant of a series it is
+// known which came later, unless both were filled in: those never disagree. Parts of
+// one frame are of one generation and have no instant in common, however their
+// ranges lie once the block duration has changed.
+func (c *checker) checkGenerations(ctx context.Context, list []checkedBlock) error {
 	for i, a := range list {
 		for _, b := range list[i+1:] {
-			if a.Info.Generation.Class != block.ClassFilled && a.Info.Generation == b.Info.Generation && a.MinT <= b.MaxT && b.MinT <= a.MaxT {
-				c.damage(b.dir, "overlaps %s and has the same generation, class %d, LSN %d",
-					filepath.Base(a.dir), b.Info.Generation.Class, b.Info.Generation.LSN)
+			if a.Info.Generation.Class == block.ClassFilled || a.Info.Generation != b.Info.Generation || a.MinT > b.MaxT || b.MinT > a.MaxT {
+				continue
+			}
+			series, at, err := shared(ctx, a.dir, b.dir, max(a.MinT, b.MinT), min(a.MaxT, b.MaxT))
+			if err != nil {
+				return err
+			}
+			if series != "" {
+				c.damage(b.dir, "overlaps %s and has the same generation, class %d, LSN %d: both hold %s at %d",
+					filepath.Base(a.dir), b.Info.Generation.Class, b.Info.Generation.LSN, series, at)
 			}
 		}
 	}
+	return nil
+}
+
+// shared returns the first series, and an instant of it in [lo, hi], that both blocks
+// hold, or "". Of one series at a time the instants are in memory.
+func shared(ctx context.Context, dirA, dirB string, lo, hi int64) (series string, at int64, err error) {
+	var blocks [2]*block.Block
+	refs := map[string]storage.SeriesRef{}
+	for i, dir := range []string{dirA, dirB} {
+		b, err := block.Open(dir, block.NewPages(checkPages))
+		if err != nil {
+			return "", 0, err
+		}
+		defer b.Release()
+		blocks[i] = b
+		list, err := b.Select(ctx, labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*"))
+		if err != nil {
+			return "", 0, err
+		}
+		for _, s := range list {
+			text := s.Labels.String()
+			if i == 0 {
+				refs[text] = s.Ref
+				continue
+			}
+			ref, ok := refs[text]
+			if !ok {
+				continue
+			}
+			if at, ok, err := sharedInstant(blocks, ref, s.Ref, lo, hi); ok || err != nil {
+				return text, at, err
+			}
+		}
+	}
+	return "", 0, nil
+}
+
+// sharedInstant returns the first instant in [lo, hi] at which a series of both blocks has a sample.
+func sharedInstant(blocks [2]*block.Block, a, b storage.SeriesRef, lo, hi int64) (at int64, ok bool, err error) {
+	held := map[int64]bool{}
+	if err := blocks[0].NewReader().Read(a, lo, hi, func(s *chunkenc.Samples) error {
+		for _, t := range s.T {
+			held[t] = true
+		}
+		return nil
+	}); err != nil {
+		return 0, false, err
+	}
+	err = blocks[1].NewReader().Read(b, lo, hi, func(s *chunkenc.Samples) error {
+		if i := slices.IndexFunc(s.T, func(t int64) bool { return held[t] }); i >= 0 && !ok {
+			at, ok = s.T[i], true
+		}
+		return nil
+	})
+	return at, ok, err
 }
 
 func (c *checker) listQuarantine() error {

@@ -274,7 +274,29 @@ func TestCheckOfGenerations(t *testing.T) {
 	must(t, os.WriteFile(to+"/meta.json", b, 0o600))
 	rewrite(t, to+"/rwsink.json", func(info *block.Info) { info.MetaCRC = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) })
 	_, faults, _ := findings(t, dir)
-	if len(faults) != 1 || !strings.Contains(faults[0], "overlaps") {
+	if len(faults) != 1 || !strings.Contains(faults[0], "overlaps") || !strings.Contains(faults[0], "both hold {") {
+		t.Errorf("%q", faults)
+	}
+}
+
+// TestCheckOfOneFrame flushes a part of a frame, and the rest in a range around it
+// once the block duration has changed: one generation, and nothing is wrong.
+func TestCheckOfOneFrame(t *testing.T) {
+	o := store.Options{Path: fixture.QuickDir(t), Head: head.Options{BlockDuration: time.Second, Accept: head.Accept{
+		MaxFuture: time.Minute, Now: func() time.Time { return time.UnixMilli(0) }, TrustClock: true,
+	}}}
+	s := openIdle(t, o)
+	commit(t, s, 0, 500, 21, 1)
+	must(t, s.FlushSome(context.Background(), func(c head.ContainerInfo) bool { return c.Lo == 1000 }))
+	closeStore(t, s)
+	o.Head.BlockDuration = 3 * time.Second
+	s = openIdle(t, o)
+	must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }))
+	if got := read(t, s); len(s.BlockDirs()) != 2 || len(got) != 21 {
+		t.Fatalf("%d blocks, want 2, with %d samples, want 21", len(s.BlockDirs()), len(got))
+	}
+	closeStore(t, s)
+	if _, faults, _ := findings(t, o.Path); len(faults) > 0 {
 		t.Errorf("%q", faults)
 	}
 }
