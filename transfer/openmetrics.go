@@ -89,11 +89,11 @@ func (c *collector) openMetrics(ctx context.Context, r *bufio.Reader, name strin
 			}
 			return nil
 		}
-		if lines.long || len(line) > maxMetricLine {
+		if what := unreadable(line, lines.long); what != "" {
 			if err := m.portion(ctx); err != nil {
 				return err
 			}
-			c.gate.refuse(m.place(lines.number), fmt.Sprintf("a line of more than %d bytes", maxMetricLine))
+			c.gate.refuse(m.place(lines.number), what)
 			m.begin(lines.number + 1)
 			continue
 		}
@@ -106,6 +106,18 @@ func (c *collector) openMetrics(ctx context.Context, r *bufio.Reader, name strin
 			m.begin(lines.number + 1)
 		}
 	}
+}
+
+// unreadable says why the parser cannot be given a line, or "": to it, a NUL byte
+// at the beginning of a line is the end of the text, before the end of the line above.
+func unreadable(line []byte, long bool) string {
+	switch {
+	case long || len(line) > maxMetricLine:
+		return fmt.Sprintf("a line of more than %d bytes", maxMetricLine)
+	case len(line) > 0 && line[0] == 0:
+		return "a line that begins with a NUL byte"
+	}
+	return ""
 }
 
 func (m *metricsReader) place(line int) place { return place{m.name, line} }

@@ -129,6 +129,7 @@ func TestOpenMetricsRefuses(t *testing.T) {
 		`{"a` + "\n" + `b"} 1 17`:     "",
 		`m 1 NaN`:                     "timestamp",
 		"m 1 1700000000\r":            "",
+		"\x00m 1 1700000000":          "NUL",
 		`m{a="` + strings.Repeat("x", 5<<20) + `"} 1 1700000000`: "4194304 bytes",
 	}
 	var lines, want, places []string
@@ -158,11 +159,12 @@ func TestOpenMetricsRefuses(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"m 1 1700000000\n":               "cut",
-		"":                               "is empty",
-		"m 1 1700000000\n# EOF\nm 2 2\n": "behind # EOF",
-		"m 1 1700000000\n# EOF":          "",
-		"\x1f\x8bnot packed":             "gzip",
+		"m 1 1700000000\n":                     "cut",
+		"":                                     "is empty",
+		"m 1 1700000000\n# EOF\nm 2 2\n":       "behind # EOF",
+		"m 1 1700000000\n# EOF":                "",
+		"\x1f\x8bnot packed":                   "gzip",
+		"# TYPE m histogram\n0\n\x00\n# EOF\n": "NUL",
 	} {
 		out, said, _ := importText(t, transfer.OpenMetrics, text)
 		if got := strings.Join(said, "\n"); !strings.Contains(got, want) || out.Refused() != (want != "") {
