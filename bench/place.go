@@ -18,16 +18,16 @@ import (
 //	load                       |===========|
 //	                                   middle  end       over     an hour later: a backfill
 //
-// From its end on a load is good until its range has been over for an hour. Then there
-// is none until the next one ends, for as long as its part behind the middle: that is
-// waited for, nothing is of the future. A load that grows old while it is measured is
+// A load is good until its range has been over for an hour. From goodFor before that
+// the next one is taken, which ends less than the ten minutes ahead of the clock that
+// receivers take: nothing is waited for. A load that grows old while it is measured is
 // made again, later by whole ranges.
 
 // place is where a load ends.
 type place uint8
 
 const (
-	across place = iota // a fifth of its length behind the middle of a range, 15 minutes at most
+	across place = iota // a fifth of its length behind the middle of a range, 5 minutes at most
 	upTo                // at the middle
 )
 
@@ -36,30 +36,19 @@ func (p place) past(s *load.Spec) time.Duration {
 	if p == upTo {
 		return 0
 	}
-	return min(s.Length()/5, 15*time.Minute)
+	return min(s.Length()/5, 5*time.Minute)
 }
 
 // goodFor is for how long a load must be good when a turn begins: one turn, and the
 // round that was begun in it.
-const goodFor = 5 * time.Minute
+const goodFor = 4 * time.Minute
 
-// shift says how much later a load must be to be good at now, by whole ranges, and how
-// long is to be waited until it does not end in the future.
-func shift(s *load.Spec, now time.Time) (later, wait time.Duration) {
+// shift says how much later a load must be to be good at now, by whole ranges.
+func shift(s *load.Spec, now time.Time) (later time.Duration) {
 	for now.Add(goodFor).After(s.Cold().Add(later)) {
 		later += load.Far
 	}
-	return later, max(0, s.End().Add(later).Sub(now))
-}
-
-// good waits until s, moved by what it returns, is good.
-func (e *env) good(ctx context.Context, s *load.Spec) (later time.Duration, err error) {
-	later, wait := shift(s, time.Now())
-	if wait > 0 {
-		e.logf("waiting for %v: what is measured may neither be of the future nor of a range that is long over", wait.Round(time.Second))
-		err = pause(ctx, wait)
-	}
-	return later, err
+	return later
 }
 
 // sets prepares loads that end at the same time, each beside the middle of a range as p says.
@@ -70,11 +59,7 @@ func (e *env) sets(ctx context.Context, p place, specs ...load.Spec) ([]*load.Se
 		s := &specs[i]
 		s.EndAt(now, p.past(s))
 		if i == 0 {
-			later, err := e.good(ctx, s)
-			if err != nil {
-				return nil, err
-			}
-			now += later.Milliseconds()
+			now += shift(s, time.Now()).Milliseconds()
 			s.EndAt(now, p.past(s))
 		}
 		e.logf("preparing remote write %d.0, %d series x %d samples, %g %% late", s.Protocol, s.Series, s.Samples, 100*s.Late)
@@ -104,11 +89,12 @@ func (e *env) turn(ctx context.Context, trials ...trial) (unlock func(), err err
 		if old == nil {
 			return unlock, nil
 		}
-		if later, _ := shift(&old.Spec, time.Now()); later == 0 {
+		later := shift(&old.Spec, time.Now())
+		if later == 0 {
 			return unlock, nil
 		}
 		unlock()
-		if err := e.renew(ctx, old, trials); err != nil {
+		if err := e.renew(ctx, later, trials); err != nil {
 			return nil, err
 		}
 	}
@@ -126,12 +112,8 @@ func oldest(trials []trial) (out *load.Set) {
 	return out
 }
 
-// renew prepares all loads of trials again, later by what makes the oldest good.
-func (e *env) renew(ctx context.Context, old *load.Set, trials []trial) error {
-	later, err := e.good(ctx, &old.Spec)
-	if err != nil {
-		return err
-	}
+// renew prepares all loads of trials again, later by so much.
+func (e *env) renew(ctx context.Context, later time.Duration, trials []trial) error {
 	e.logf("preparing the loads again, %v later: theirs is long over", later)
 	done := map[*load.Set]bool{}
 	for _, t := range trials {
