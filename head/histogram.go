@@ -20,39 +20,41 @@ import (
 // CheckHistogram says why h cannot be stored, or brings it into the form that is
 // stored. Its slices may be shared with others: they are replaced, never changed.
 func CheckHistogram(h *histogram.Histogram) error {
-	if err := checkHistogram(h, &h.Schema, h.ZeroThreshold); err != nil {
-		return err
-	}
-	if value.IsStaleNaN(h.Sum) {
-		*h = histogram.Histogram{Sum: h.Sum, CounterResetHint: h.CounterResetHint}
-		return nil
-	}
-	if h.Schema > histogram.ExponentialSchemaMax {
-		*h = *h.Copy()
-		if err := h.ReduceResolution(histogram.ExponentialSchemaMax); err != nil {
-			return err
-		}
-	}
-	h.PositiveSpans, h.NegativeSpans = joinSpans(h.PositiveSpans), joinSpans(h.NegativeSpans)
-	return nil
+	stale := histogram.Histogram{Sum: h.Sum, CounterResetHint: h.CounterResetHint}
+	return bring(h, &stale, h.Sum, h.ZeroThreshold, &h.Schema, &h.PositiveSpans, &h.NegativeSpans)
 }
 
 // CheckFloatHistogram is CheckHistogram for a float histogram.
 func CheckFloatHistogram(h *histogram.FloatHistogram) error {
-	if err := checkHistogram(h, &h.Schema, h.ZeroThreshold); err != nil {
+	stale := histogram.FloatHistogram{Sum: h.Sum, CounterResetHint: h.CounterResetHint}
+	return bring(h, &stale, h.Sum, h.ZeroThreshold, &h.Schema, &h.PositiveSpans, &h.NegativeSpans)
+}
+
+// either is a histogram of either kind.
+type either[H any] interface {
+	*H
+	Validate() error
+	Copy() *H
+	ReduceResolution(schema int32) error
+}
+
+// bring is the check of a histogram of either kind; stale is what is kept of a stale
+// marker, the rest are its fields.
+func bring[H any, P either[H]](h, stale P, sum, zeroThreshold float64, schema *int32, positive, negative *[]histogram.Span) error {
+	if err := checkHistogram(h, schema, zeroThreshold); err != nil {
 		return err
 	}
-	if value.IsStaleNaN(h.Sum) {
-		*h = histogram.FloatHistogram{Sum: h.Sum, CounterResetHint: h.CounterResetHint}
+	if value.IsStaleNaN(sum) {
+		*h = *stale
 		return nil
 	}
-	if h.Schema > histogram.ExponentialSchemaMax {
+	if *schema > histogram.ExponentialSchemaMax {
 		*h = *h.Copy()
 		if err := h.ReduceResolution(histogram.ExponentialSchemaMax); err != nil {
 			return err
 		}
 	}
-	h.PositiveSpans, h.NegativeSpans = joinSpans(h.PositiveSpans), joinSpans(h.NegativeSpans)
+	*positive, *negative = joinSpans(*positive), joinSpans(*negative)
 	return nil
 }
 

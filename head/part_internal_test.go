@@ -83,20 +83,8 @@ func readAll(t interface{ Fatalf(string, ...any) }, h *Head, s *Series, mint, ma
 
 func describeRun(run *chunkenc.Samples) []string {
 	out := make([]string, len(run.T))
-	for i, ts := range run.T {
-		x := sample{t: ts}
-		if len(run.ST) > 0 {
-			x.st = run.ST[i]
-		}
-		switch run.Kind {
-		case chunkenc.KindFloat:
-			x.v = run.V[i]
-		case chunkenc.KindHistogram:
-			x.h = run.H[i]
-		case chunkenc.KindFloatHistogram:
-			x.fh = run.FH[i]
-		}
-		out[i] = describe(x)
+	for i := range run.T {
+		out[i] = describe(sampleOf(run, i))
 	}
 	return out
 }
