@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -234,58 +233,65 @@ func (c *checker) checkGenerations(ctx context.Context, list []checkedBlock) err
 	return nil
 }
 
-// shared returns the first series, and an instant of it in [lo, hi], that both blocks
+// shared returns a series, and an instant of it in [lo, hi], that two blocks both
 // hold, or "". Of one series at a time the instants are in memory.
 func shared(ctx context.Context, dirA, dirB string, lo, hi int64) (series string, at int64, err error) {
-	var blocks [2]*block.Block
-	refs := map[string]storage.SeriesRef{}
-	for i, dir := range []string{dirA, dirB} {
-		b, err := block.Open(dir, block.NewPages(checkPages))
-		if err != nil {
+	a, inA, err := allSeries(ctx, dirA)
+	if err != nil {
+		return "", 0, err
+	}
+	defer a.Release()
+	b, inB, err := allSeries(ctx, dirB)
+	if err != nil {
+		return "", 0, err
+	}
+	defer b.Release()
+	for text, ref := range inB {
+		other, ok := inA[text]
+		if !ok {
+			continue
+		}
+		held := map[int64]bool{}
+		if err := instants(a, other, lo, hi, func(t int64) { held[t] = true }); err != nil {
 			return "", 0, err
 		}
-		defer b.Release()
-		blocks[i] = b
-		list, err := b.Select(ctx, labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*"))
-		if err != nil {
-			return "", 0, err
-		}
-		for _, s := range list {
-			text := s.Labels.String()
-			if i == 0 {
-				refs[text] = s.Ref
-				continue
+		if err := instants(b, ref, lo, hi, func(t int64) {
+			if held[t] {
+				series, at = text, t
 			}
-			ref, ok := refs[text]
-			if !ok {
-				continue
-			}
-			if at, ok, err := sharedInstant(blocks, ref, s.Ref, lo, hi); ok || err != nil {
-				return text, at, err
-			}
+		}); series != "" || err != nil {
+			return series, at, err
 		}
 	}
 	return "", 0, nil
 }
 
-// sharedInstant returns the first instant in [lo, hi] at which a series of both blocks has a sample.
-func sharedInstant(blocks [2]*block.Block, a, b storage.SeriesRef, lo, hi int64) (at int64, ok bool, err error) {
-	held := map[int64]bool{}
-	if err := blocks[0].NewReader().Read(a, lo, hi, func(s *chunkenc.Samples) error {
-		for _, t := range s.T {
-			held[t] = true
-		}
-		return nil
-	}); err != nil {
-		return 0, false, err
+// allSeries opens a block and returns its series by their labels.
+func allSeries(ctx context.Context, dir string) (*block.Block, map[string]storage.SeriesRef, error) {
+	b, err := block.Open(dir, block.NewPages(checkPages))
+	if err != nil {
+		return nil, nil, err
 	}
-	err = blocks[1].NewReader().Read(b, lo, hi, func(s *chunkenc.Samples) error {
-		if i := slices.IndexFunc(s.T, func(t int64) bool { return held[t] }); i >= 0 && !ok {
-			at, ok = s.T[i], true
+	list, err := b.Select(ctx, everything)
+	if err != nil {
+		b.Release()
+		return nil, nil, err
+	}
+	refs := map[string]storage.SeriesRef{}
+	for _, s := range list {
+		refs[s.Labels.String()] = s.Ref
+	}
+	return b, refs, nil
+}
+
+// instants calls f for every instant in [lo, hi] at which a series of a block has a sample.
+func instants(b *block.Block, ref storage.SeriesRef, lo, hi int64, f func(t int64)) error {
+	return b.NewReader().Read(ref, lo, hi, func(s *chunkenc.Samples) error {
+		for _, t := range s.T {
+			f(t)
 		}
 		return nil
 	})
-	return at, ok, err
 }
 
 func (c *checker) listQuarantine() error {
