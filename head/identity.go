@@ -61,8 +61,7 @@ type identity struct {
 	pages    map[uint64]*[pageSize]*Series // by reference
 	also     map[*Series][]uint64          // references beside its own that the log knew a series by
 	lastRef  uint64
-	unlisted uint64 // the postings have the series below this reference
-	passed   bool   // but for one that a replay has found since
+	unlisted uint64 // the postings have the series below this reference; 0 when they lack one that a replay has found
 	live     bool   // the log is replayed
 }
 
@@ -161,7 +160,7 @@ func (id *identity) create(hash uint32, ls labels.Labels, ref uint64) *Series {
 	case id.live:
 		id.postings.Add(ref, ls)
 	case ref < id.unlisted:
-		id.passed = true
+		id.unlisted = 0
 	}
 	return s
 }
@@ -176,9 +175,8 @@ func (id *identity) list(replayed bool) {
 	if id.live {
 		return
 	}
-	if id.passed {
+	if id.unlisted == 0 {
 		id.postings.Clear()
-		id.unlisted, id.passed = 0, false
 	}
 	id.live = replayed
 	if id.unlisted > id.lastRef {
