@@ -30,10 +30,10 @@ type peer struct {
 func (e *env) peers() ([]*peer, error) {
 	prometheus := filepath.Join(e.Cache, "prometheus-"+prometheusVersion)
 	all := []*peer{
-		{program: rwsink("rwsink", e.Binary), protocol: 1},
-		{program: rwsink("rwsink", e.Binary), protocol: 2},
-		{program: prometheusProgram("Prometheus", prometheus), protocol: 1},
-		{program: prometheusProgram("Prometheus", prometheus), protocol: 2},
+		{program: rwsink(e.Binary), protocol: 1},
+		{program: rwsink(e.Binary), protocol: 2},
+		{program: prometheusProgram(prometheus), protocol: 1},
+		{program: prometheusProgram(prometheus), protocol: 2},
 		{program: victoriaMetrics(filepath.Join(e.Cache, "victoria-metrics-"+victoriaMetricsVersion)), protocol: 1},
 	}
 	out, err := chosen(e.Only, "peer", all, func(p *peer) string { return p.name })

@@ -35,9 +35,9 @@ type program struct {
 }
 
 // rwsink is this program or another of its builds.
-func rwsink(name, binary string, flags ...string) program {
+func rwsink(binary string, flags ...string) program {
 	return program{
-		name: name, binary: binary, ready: "/-/ready", write: "/api/v1/write", read: "/api/v1/read",
+		name: "rwsink", binary: binary, ready: "/-/ready", write: "/api/v1/write", read: "/api/v1/read",
 		settle: []string{"/api/v1/admin/tsdb/flush"}, data: true, stored: "data/blocks",
 		args: func(dir, addr string) []string {
 			return append([]string{"serve", "--storage.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr,
@@ -48,9 +48,9 @@ func rwsink(name, binary string, flags ...string) program {
 
 // prometheusProgram is a Prometheus as receiver. Its settled form is what a
 // snapshot writes: the head as a block.
-func prometheusProgram(name, binary string) program {
+func prometheusProgram(binary string) program {
 	return program{
-		name: name, binary: binary, ready: "/-/ready", write: "/api/v1/write", read: "/api/v1/read",
+		name: "Prometheus", binary: binary, ready: "/-/ready", write: "/api/v1/write", read: "/api/v1/read",
 		settle: []string{"/api/v1/admin/tsdb/snapshot"}, data: true, stored: "data/snapshots",
 		config: "storage: {tsdb: {out_of_order_time_window: 2h}}\n",
 		args: func(dir, addr string) []string {
