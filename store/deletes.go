@@ -114,15 +114,15 @@ func (s *Store) Delete(ctx context.Context, minT, maxT int64, selectors ...[]*la
 	return err
 }
 
-// checkMatchers returns how many bytes the matchers of a selector take.
+// checkMatchers returns how many bytes the matchers of a selector take, or why a
+// delete cannot have it.
 func checkMatchers(ms []*labels.Matcher) (size int, err error) {
 	for _, m := range ms {
-		size += len(m.Name) + len(m.Value)
 		if !utf8.ValidString(m.Name) || !utf8.ValidString(m.Value) {
 			return 0, &BadDeleteError{fmt.Sprintf("matcher %q is not valid UTF-8", m.String())}
 		}
 	}
-	switch {
+	switch size = matcherBytes(ms); {
 	case len(ms) == 0:
 		return 0, &BadDeleteError{"a selector without a matcher"}
 	case size > maxMatcherBytes:
@@ -147,6 +147,7 @@ func (s *Store) applyDeletes(list []head.Delete) {
 		}
 		d.remember(del)
 	}
+	d.trim()
 	for _, del := range list { // once all are known: some may be of one frame
 		d.last.Store(max(d.last.Load(), uint64(del.LSN)))
 	}
@@ -175,24 +176,35 @@ func (s *Store) CleanTombstones(ctx context.Context) error {
 	return s.trySaveDeletes()
 }
 
-// remember adds a delete to the list, in place of those that it includes.
+// remember adds a delete to the list, in place of those that it includes; trim is
+// to follow, once for several.
 func (d *deletes) remember(del head.Delete) {
 	d.list = slices.DeleteFunc(d.list, func(o head.Delete) bool {
 		return o.LSN <= del.LSN && o.MinT >= del.MinT && o.MaxT <= del.MaxT && slices.EqualFunc(o.Matchers, del.Matchers, sameMatcher)
 	})
 	d.list = append(d.list, del)
+	d.behind++
+}
+
+// trim forgets the oldest deletes of a list that is longer than it may be.
+func (d *deletes) trim() {
 	size := 0
 	for i := len(d.list) - 1; i >= 0; i-- {
-		for _, m := range d.list[i].Matchers {
-			size += len(m.Name) + len(m.Value)
-		}
+		size += matcherBytes(d.list[i].Matchers)
 		if len(d.list)-i > maxDeletes || size > maxDeleteBytes {
 			d.evicted = max(d.evicted, d.list[i].LSN)
 			d.list = slices.Clone(d.list[i+1:])
-			break
+			return
 		}
 	}
-	d.behind++
+}
+
+// matcherBytes returns how many bytes the matchers of a selector take.
+func matcherBytes(ms []*labels.Matcher) (size int) {
+	for _, m := range ms {
+		size += len(m.Name) + len(m.Value)
+	}
+	return size
 }
 
 func sameMatcher(a, b *labels.Matcher) bool {

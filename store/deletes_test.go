@@ -35,6 +35,16 @@ func deleteOf(t testing.TB, s *store.Store, lo, hi int64, which string) {
 	}
 }
 
+// deleteNone deletes the k-th n series that there are not, at once.
+func deleteNone(t testing.TB, s *store.Store, k, n int) {
+	t.Helper()
+	list := make([][]*labels.Matcher, n)
+	for i := range list {
+		list[i] = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "i", fmt.Sprint("none", k*n+i))}
+	}
+	must(t, s.Delete(context.Background(), 0, 10, list...))
+}
+
 // without is w.want without a range of series i.
 func (w *sweep) without(i, lo, hi int64) plain {
 	out := w.want.clone()
@@ -476,5 +486,38 @@ func TestCheckAndDumpOfTombstones(t *testing.T) {
 	flipOnDisk(t, name, 7)
 	if f := check(); len(f) != 1 || !strings.Contains(f[0], "tombstones") {
 		t.Errorf("faults of a flipped bit: %q", f)
+	}
+}
+
+// TestTheNewestDeletesAreRemembered deletes more at once than is remembered: the
+// newest 10,000 are, also after a restart.
+func TestTheNewestDeletesAreRemembered(t *testing.T) {
+	s, _, o := rig(t, store.Options{})
+	deleteNone(t, s, 0, 10_400)
+	for range 2 {
+		for i, want := range map[int]int{0: 0, 399: 0, 400: 1, 10_399: 1} {
+			if got := s.Deleted(labels.FromStrings("i", fmt.Sprint("none", i))); len(got) != want {
+				t.Errorf("of delete %d there is %v, want %d", i, got, want)
+			}
+		}
+		closeStore(t, s)
+		s = start(t, o)
+	}
+	closeStore(t, s)
+}
+
+// BenchmarkDelete deletes 1,000 selections at once where as many deletes are
+// remembered as may be.
+func BenchmarkDelete(b *testing.B) {
+	const n = 1000
+	s := start(b, store.Options{Path: b.TempDir()})
+	defer closeStore(b, s)
+	k := 0
+	for ; k*n <= 10_000; k++ {
+		deleteNone(b, s, k, n)
+	}
+	b.ReportAllocs()
+	for ; b.Loop(); k++ {
+		deleteNone(b, s, k, n)
 	}
 }

@@ -87,4 +87,5 @@ func (s *Store) RememberDelete(d head.Delete) {
 	s.deletes.mu.Lock()
 	defer s.deletes.mu.Unlock()
 	s.deletes.remember(d)
+	s.deletes.trim()
 }

@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/head"
@@ -291,11 +289,7 @@ func TestRescuedAfterManyDeletes(t *testing.T) {
 	defer func() { closeStore(t, s) }()
 	deleteOf(t, s, 0, 20_000, "1")
 	for k := range 11 {
-		var none [][]*labels.Matcher
-		for i := range 1000 {
-			none = append(none, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "i", fmt.Sprint("none", k, i))})
-		}
-		must(t, s.Delete(context.Background(), 0, 10, none...))
+		deleteNone(t, s, k, 1000)
 	}
 	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20) // of series 0
 	if readAll(s) == nil {
