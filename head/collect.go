@@ -18,8 +18,7 @@ func (id *identity) collect() (dead []*Series) {
 	defer id.mu.Unlock()
 	id.byLabels.each(func(s *Series) {
 		switch {
-		case s.containers > 0:
-			s.idle = false
+		case s.containers > 0: // hold has seen to it
 		case s.idle:
 			dead = append(dead, s)
 		default:

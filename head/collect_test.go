@@ -48,6 +48,25 @@ func TestSeriesOfRefusedSamplesMakeRoom(t *testing.T) {
 	}
 }
 
+// TestSeriesUsedBetweenCollections has a collection find a series without samples; some
+// come, and are flushed before the next. It goes with the one after that.
+func TestSeriesUsedBetweenCollections(t *testing.T) {
+	p := run(t, options())
+	p.series(0)
+	for round, stays := range []bool{true, true, false} {
+		if round == 1 {
+			p.stored(t, float(0, nowMs, 1))
+			flushed(t, p, 1)
+		}
+		if err := p.head.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := p.head.Lookup(key(0)); (s != nil) != stays {
+			t.Fatalf("collection %d: the series is there: %t", round, s != nil)
+		}
+	}
+}
+
 // TestManySeriesAreDropped freezes and drops a range of more series than are seen to at a
 // time, while another range is written: all of the one goes, all of the other stays.
 func TestManySeriesAreDropped(t *testing.T) {

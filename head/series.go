@@ -11,11 +11,11 @@ type Series struct {
 
 	// Owned by the identity table, under its mutex.
 	aliases uint8 // how many wire forms of it are in the table
-	idle    bool  // the last collection found it without samples
 	gone    bool  // collected: whoever still has it must resolve it again; the committer reads it too
 
 	// Owned by the committer; readers hold Head.mu.
 	seen       bool   // it has a sample
+	idle       bool   // the last collection found it without samples, and none came since
 	containers int32  // how many containers hold samples of it
 	group      uint32 // the last group with samples of it, noted under a narrow window only; wraps
 	loggedIn   uint32 // tells the segment that last took its record; 0 is none
