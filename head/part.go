@@ -257,13 +257,10 @@ func (p *part) tail(runs *runList, late *ooo.Buffer, r *streamReader, lo, hi int
 
 // appendSample appends a histogram to the columns of s, whose kind is its own.
 func appendSample(s *chunkenc.Samples, x *sample) {
-	if x.st != 0 && len(s.ST) == 0 {
-		s.ST = append(s.ST, make([]int64, len(s.T))...)
-	}
-	if x.st != 0 || len(s.ST) > 0 {
-		s.ST = append(s.ST, x.st)
-	}
 	s.T = append(s.T, x.t)
+	if x.st != 0 || len(s.ST) > 0 {
+		appendStarts(s, len(s.T)-1, []int64{x.st})
+	}
 	if s.Kind == chunkenc.KindHistogram {
 		s.H = append(s.H, x.h)
 	} else {
