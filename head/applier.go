@@ -11,7 +11,8 @@ import (
 
 // applier puts samples into parts. It is the committer's (and replay's) and
 // holds the scratch memory of sealing and merging. All its methods need
-// Head.mu held for writing.
+// Head.mu held for writing; a finisher has one of its own, which leaves the parts
+// of frozen containers as they are and needs no lock.
 type applier struct {
 	enc    chunkenc.Encoder
 	dec    chunkenc.Decoder
