@@ -57,7 +57,8 @@ type indexWriter struct {
 	offsets    []uint64 // of postings: of all series, then of pairs by rank
 	gathered   []uint32 // references of series, grouped by pair
 	at         []uint32 // where in gathered the next one of a pair goes, by rank
-	buf        []byte
+	buf        []byte   // waits to be put
+	sum        uint32   // checksum of what was put of the section at hand; 0 between two
 }
 
 // indexSeries is a series; its labels and chunks begin where those of the one before end.
@@ -82,7 +83,7 @@ func (x *indexWriter) reset() {
 	x.texts, x.of = kept(x.texts), kept(x.of)
 	x.symbolRank, x.pairRank, x.order = kept(x.symbolRank), kept(x.pairRank), kept(x.order)
 	x.offsets, x.gathered, x.at, x.buf = kept(x.offsets), kept(x.gathered), kept(x.at), kept(x.buf)
-	x.symbols, x.pairs = keptMap(x.symbols), keptMap(x.pairs)
+	x.symbols, x.pairs, x.sum = keptMap(x.symbols), keptMap(x.pairs), 0
 	x.symbol("") // Prometheus's index has it in any case
 }
 
@@ -169,7 +170,7 @@ func (x *indexWriter) write(ctx context.Context, w io.Writer, p *packer) error {
 	for _, at := range []uint64{toc.Symbols, toc.Series, toc.LabelIndices, toc.LabelIndicesTable, toc.Postings, toc.PostingsTable} {
 		x.buf = binary.BigEndian.AppendUint64(x.buf, at)
 	}
-	x.putSum(p, x.putSummed(p, 0))
+	x.endSection(p)
 	return p.finish()
 }
 
@@ -179,51 +180,52 @@ func (x *indexWriter) put(p *packer) {
 	x.buf = x.buf[:0]
 }
 
-// putSummed is put with the checksum sum of what was written before; it returns the one of all.
-func (x *indexWriter) putSummed(p *packer, sum uint32) uint32 {
-	sum = crc32.Update(sum, castagnoli, x.buf)
+// beginSection writes the length of a section, which its checksum does not cover, and
+// begins the size bytes with the count of entries.
+func (x *indexWriter) beginSection(p *packer, size, count int) {
+	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(size))
 	x.put(p)
-	return sum
+	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(count))
+}
+
+// putSummed is put of a part of a section.
+func (x *indexWriter) putSummed(p *packer) {
+	x.sum = crc32.Update(x.sum, castagnoli, x.buf)
+	x.put(p)
 }
 
 // putFull is putSummed once there is enough in x.buf.
-func (x *indexWriter) putFull(p *packer, sum uint32) uint32 {
-	if len(x.buf) < packedPage {
-		return sum
+func (x *indexWriter) putFull(p *packer) {
+	if len(x.buf) >= packedPage {
+		x.putSummed(p)
 	}
-	return x.putSummed(p, sum)
 }
 
-func (x *indexWriter) putSum(p *packer, sum uint32) {
-	x.buf = binary.BigEndian.AppendUint32(x.buf, sum)
+// endSection writes the rest of a section and its checksum.
+func (x *indexWriter) endSection(p *packer) {
+	x.putSummed(p)
+	x.buf = binary.BigEndian.AppendUint32(x.buf, x.sum)
 	x.put(p)
-}
-
-// putLength begins what is size bytes long, behind the length and before the checksum.
-func (x *indexWriter) putLength(p *packer, size int) {
-	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(size))
-	x.put(p)
+	x.sum = 0
 }
 
 func (x *indexWriter) writeSymbols(p *packer) error {
 	x.order = numbers(x.order, len(x.texts))
 	slices.SortFunc(x.order, func(a, b uint32) int { return strings.Compare(x.texts[a], x.texts[b]) })
 	x.symbolRank = ranks(x.symbolRank, x.order)
-	size := 4
+	size := wordLen
 	for _, s := range x.texts {
 		size += textLen(s)
 	}
 	if size > math.MaxUint32 {
 		return fmt.Errorf("%w: %d", index.ErrSymbolTableTooLarge, size)
 	}
-	x.putLength(p, size)
-	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(len(x.texts)))
-	sum := uint32(0)
+	x.beginSection(p, size, len(x.texts))
 	for _, n := range x.order {
 		x.buf = appendText(x.buf, x.texts[n])
-		sum = x.putFull(p, sum)
+		x.putFull(p)
 	}
-	x.putSum(p, x.putSummed(p, sum))
+	x.endSection(p)
 	return nil
 }
 
@@ -340,14 +342,12 @@ func (x *indexWriter) gatherFrom(from, most int) (to int) {
 func (x *indexWriter) writeList(p *packer, refs []uint32) (offset uint64) {
 	p.align(wordLen)
 	offset = uint64(p.pos)
-	x.putLength(p, wordLen*(1+len(refs)))
-	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(len(refs)))
-	sum := uint32(0)
+	x.beginSection(p, wordLen*(1+len(refs)), len(refs))
 	for _, ref := range refs {
 		x.buf = binary.BigEndian.AppendUint32(x.buf, ref)
-		sum = x.putFull(p, sum)
+		x.putFull(p)
 	}
-	x.putSum(p, x.putSummed(p, sum))
+	x.endSection(p)
 	return offset
 }
 
@@ -360,7 +360,7 @@ func (x *indexWriter) writeTable(p *packer) error {
 		pair := &x.of[x.order[i-1]]
 		return x.texts[pair.name], x.texts[pair.value]
 	}
-	size := 4
+	size := wordLen
 	for i, offset := range x.offsets {
 		n, v := name(i)
 		size += 1 + textLen(n) + textLen(v) + uvarintLen(offset)
@@ -368,17 +368,15 @@ func (x *indexWriter) writeTable(p *packer) error {
 	if size > math.MaxUint32 {
 		return fmt.Errorf("%w: %d", index.ErrPostingsOffsetTableTooLarge, size)
 	}
-	x.putLength(p, size)
-	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(len(x.offsets)))
-	sum := uint32(0)
+	x.beginSection(p, size, len(x.offsets))
 	for i, offset := range x.offsets {
 		n, v := name(i)
 		x.buf = append(x.buf, 2) // the texts that follow
 		x.buf = appendText(appendText(x.buf, n), v)
 		x.buf = binary.AppendUvarint(x.buf, offset)
-		sum = x.putFull(p, sum)
+		x.putFull(p)
 	}
-	x.putSum(p, x.putSummed(p, sum))
+	x.endSection(p)
 	return nil
 }
 
