@@ -390,14 +390,13 @@ func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInf
 		d.mu.Unlock()
 		return nil, err
 	}
-	var gone []*block.Block
-	if b == nil {
-		gone = s.swap(old)
-	} else {
+	var made []*block.Block
+	if b != nil {
 		s.watch(b)
-		s.written(b)
-		gone = s.swap(old, b)
+		s.o.Metrics.Store.WrittenBytes.Add(float64(b.Size()))
+		made = []*block.Block{b}
 	}
+	gone := s.swap(old, made...)
 	d.mu.Unlock()
 	return b, s.discardAll(gone)
 }

@@ -123,11 +123,6 @@ func (s *Store) openWritten(dir string) (*block.Block, error) {
 	return b, nil
 }
 
-// written counts the bytes of a block that was written.
-func (s *Store) written(b *block.Block) {
-	s.o.Metrics.Store.WrittenBytes.Add(float64(b.Size()))
-}
-
 // cutLog removes the log segments that no container needs, after what else is
 // in them was written again.
 func (s *Store) cutLog(ctx context.Context) error {
