@@ -43,9 +43,7 @@ func checkedDir(t *testing.T) (dir string, blocks, segments []string) {
 	old -= old % time.Hour.Milliseconds()
 	commit(old, 30)
 	commit(old-96*time.Hour.Milliseconds(), 30)
-	if err := s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
+	flushAll(t, s)
 	commit(now-60_000, 40)
 	closeStore(t, s)
 	blocks, _, err := block.List(filepath.Join(dir, "blocks"))
@@ -291,7 +289,7 @@ func TestCheckOfOneFrame(t *testing.T) {
 	closeStore(t, s)
 	o.Head.BlockDuration = 3 * time.Second
 	s = openIdle(t, o)
-	must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }))
+	flushAll(t, s)
 	if got := read(t, s); len(s.BlockDirs()) != 2 || len(got) != 21 {
 		t.Fatalf("%d blocks, want 2, with %d samples, want 21", len(s.BlockDirs()), len(got))
 	}

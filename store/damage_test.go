@@ -53,13 +53,13 @@ func TestHarmedFilesAtStart(t *testing.T) {
 				s, _, o := rig(t, store.Options{Segment: 400})
 				for i, at := range []int64{3_000, 12_000} {
 					commit(t, s, i, at, 10, 1)
-					must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }))
+					flushAll(t, s)
 				}
 				deleteOf(t, s, 3_000, 3_400, "0")
 				for k := range int64(20) { // so that the log does not reach back
 					commit(t, s, 2, 19_000, 10, float64(k))
 				}
-				must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }))
+				flushAll(t, s)
 				must(t, s.CutLog(context.Background()))
 				want := sorted(read(t, s))
 				harmed := s.BlockDirs()[0]
@@ -136,7 +136,7 @@ func TestAClockAYearOff(t *testing.T) {
 	const year = 365 * 24 * 3600 * 1000
 	for k := range int64(3) {
 		commit(t, s, 1, now-k*24*3600*1000-10_000, 10, 1)
-		must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }))
+		flushAll(t, s)
 	}
 	closeStore(t, s)
 	o.Head.Accept.TrustClock = false
@@ -178,7 +178,7 @@ func TestOlderSamplesInNewerBlocks(t *testing.T) {
 			for _, at := range times {
 				commit(t, s, 0, 12_000+at*100, 1, float64(k))
 			}
-			must(t, s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }))
+			flushAll(t, s)
 		}
 		want := sorted(read(t, s))
 		must(t, s.Flush(context.Background()))

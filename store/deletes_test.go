@@ -19,7 +19,6 @@ import (
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/fixture"
-	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/store/block"
 )
@@ -184,7 +183,7 @@ func TestDeleteAgainstWritesAndFlushes(t *testing.T) {
 		var err error
 		switch k % 4 {
 		case 0, 1:
-			err = s.FlushSome(ctx, func(head.ContainerInfo) bool { return true })
+			err = s.FlushSome(ctx, everything)
 		case 2:
 			err = errors.Join(s.CompactSome(ctx, k%8 == 2), s.CutLog(ctx))
 		case 3:
@@ -417,13 +416,7 @@ func TestWhatIsFoundDamagedIsGoneAtOnce(t *testing.T) {
 	commit(t, s, 2, 12_000, 10, 1)
 	dir := s.BlockDirs()[0]
 	flipOnDisk(t, filepath.Join(dir, "chunks", "000001"), 20)
-	v := s.View()
-	_, err := readView(v, 0, 20_000)
-	v.Close()
-	var corrupt *vfs.CorruptError
-	if !errors.As(err, &corrupt) {
-		t.Fatalf("got %v", err)
-	}
+	meetDamage(t, s)
 	if n := samplesOf(t, s, 2); n != 10 || len(s.BlockDirs()) != 0 {
 		t.Errorf("%d samples, %d blocks", n, len(s.BlockDirs()))
 	}

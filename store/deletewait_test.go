@@ -27,7 +27,6 @@ var saves = regexp.MustCompile(`/blocks/([0-9A-Z]{26}/tombstones|deletes\.json)`
 // more at once, nor when the block has come, nor in what a kill at that step leaves.
 func TestDeleteDoesNotWaitForABlock(t *testing.T) {
 	ctx := context.Background()
-	everything := func(head.ContainerInfo) bool { return true }
 	for _, tc := range []struct {
 		name    string
 		prepare func(t *testing.T, s *store.Store)
@@ -36,16 +35,12 @@ func TestDeleteDoesNotWaitForABlock(t *testing.T) {
 		{"flush", func(t *testing.T, s *store.Store) {}, func(s *store.Store) error { return s.FlushSome(ctx, everything) }},
 		{"merge", func(t *testing.T, s *store.Store) {
 			for range 2 {
-				if err := s.FlushSome(ctx, everything); err != nil {
-					t.Fatal(err)
-				}
+				flushAll(t, s)
 				commit(t, s, 9, 12_000, 10, 1)
 			}
 		}, func(s *store.Store) error { return s.CompactSome(ctx, true) }},
 		{"clean", func(t *testing.T, s *store.Store) {
-			if err := s.FlushSome(ctx, everything); err != nil {
-				t.Fatal(err)
-			}
+			flushAll(t, s)
 			deleteOf(t, s, 12_900, 12_900, "0")
 		}, func(s *store.Store) error { return s.CleanTombstones(ctx) }},
 	} {
@@ -160,7 +155,7 @@ func TestDeletesThatWaitAreBounded(t *testing.T) {
 		}
 		return nil
 	}
-	must(t, s.FlushSome(ctx, func(head.ContainerInfo) bool { return true }))
+	flushAll(t, s)
 	fs.step = nil
 	if n := samplesOf(t, s, 0); !asked || n != 10 {
 		t.Errorf("%d samples, want 10", n)

@@ -229,9 +229,7 @@ func TestRetentionMakesRoomWhileFlushesFail(t *testing.T) {
 	defer closeStore(t, s)
 	for _, at := range []int64{3_000, 5_000} {
 		commit(t, s, 0, at, 10, 1)
-		if err := s.FlushSome(context.Background(), func(head.ContainerInfo) bool { return true }); err != nil {
-			t.Fatal(err)
-		}
+		flushAll(t, s)
 	}
 	for k := range int64(20) { // enough of a log to press
 		commit(t, s, 0, 12_000, 10, float64(k))
@@ -325,9 +323,7 @@ func TestDamageEndsAMergeOnce(t *testing.T) {
 	ctx := context.Background()
 	for i := range 3 {
 		commit(t, s, i, 3_000, 10, 1)
-		if err := s.FlushSome(ctx, func(head.ContainerInfo) bool { return true }); err != nil {
-			t.Fatal(err)
-		}
+		flushAll(t, s)
 	}
 	truncate(t, filepath.Join(s.BlockDirs()[1], "chunks", "000001"), 0)
 	if err := s.Flush(ctx); err == nil {

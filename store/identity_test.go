@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,35 +18,23 @@ func TestIdentity(t *testing.T) {
 		dir := t.TempDir()
 		for again := range 2 {
 			s, err := store.Open(store.Options{Path: dir})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			id, err := s.Identity()
 			if err != nil || id == "" || seen[id] != (again == 1) {
 				t.Errorf("%q, %v after %v", id, err, seen)
 			}
 			seen[id] = true
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			closeStore(t, s)
 		}
 		last = dir
 	}
-	if err := os.WriteFile(filepath.Join(last, "ID"), []byte("\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var faults []string
-	_, err := store.Check(context.Background(), last, store.CheckOptions{
-		Fault: func(err error) { faults = append(faults, err.Error()) }, Note: func(string) {},
-	})
-	if err != nil || len(faults) != 1 || !strings.Contains(faults[0], "/ID: offset 0: no identity") {
-		t.Errorf("%v, %q", err, faults)
+	must(t, os.WriteFile(filepath.Join(last, "ID"), []byte("\n"), 0o600))
+	if _, faults, _ := findings(t, last); len(faults) != 1 || !strings.Contains(faults[0], "/ID: offset 0: no identity") {
+		t.Errorf("%q", faults)
 	}
 	s, err := store.Open(store.Options{Path: last})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	must(t, err)
+	defer closeStore(t, s)
 	if _, err := s.Identity(); err == nil || !strings.Contains(err.Error(), "/ID: offset 0: no identity") {
 		t.Error(err)
 	}

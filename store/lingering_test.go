@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -18,10 +17,9 @@ import (
 func TestRemovalIsTriedAgain(t *testing.T) {
 	ctx := context.Background()
 	s, fs, o := rig(t, store.Options{})
-	flush := func() { must(t, s.FlushSome(ctx, func(head.ContainerInfo) bool { return true })) }
 	for range 2 {
 		commit(t, s, 0, 12_000, 10, 1)
-		flush()
+		flushAll(t, s)
 	}
 	olds := s.BlockDirs()
 	fs.step = func(op, name string) error {
@@ -35,7 +33,7 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	}
 	deleteOf(t, s, 0, 20_000, "0")
 	commit(t, s, 1, 12_000, 10, 1)
-	flush()
+	flushAll(t, s)
 	for _, write := range []func() error{
 		func() error { return s.CompactSome(ctx, true) },
 		func() error { return s.CleanTombstones(ctx) },

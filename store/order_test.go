@@ -24,18 +24,11 @@ func TestMergeWaitsForWhatStandsBetween(t *testing.T) {
 		MaxFuture: time.Minute, Now: func() time.Time { return time.UnixMilli(0) }, TrustClock: true,
 	}}}
 	ctx := context.Background()
-	all := func(head.ContainerInfo) bool { return true }
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	o.Head.BlockDuration = 3 * time.Second
 	s := openIdle(t, o)
 	commit(t, s, 0, 500, 1, 1)
 	commit(t, s, 0, 2500, 1, 1)
-	must(s.FlushSome(ctx, all)) // a block of [500, 2500]
+	flushAll(t, s) // a block of [500, 2500]
 	closeStore(t, s)
 
 	o.Head.BlockDuration = time.Second
@@ -43,19 +36,19 @@ func TestMergeWaitsForWhatStandsBetween(t *testing.T) {
 	defer func() { closeStore(t, s) }()
 	commit(t, s, 0, 500, 1, 2)
 	commit(t, s, 0, 1500, 1, 3)
-	must(s.FlushSome(ctx, func(c head.ContainerInfo) bool { return c.Lo == 1000 })) // a newer block of [1500, 1500]
-	must(s.CompactSome(ctx, true))
+	must(t, s.FlushSome(ctx, func(c head.ContainerInfo) bool { return c.Lo == 1000 })) // a newer block of [1500, 1500]
+	must(t, s.CompactSome(ctx, true))
 	if n := len(s.BlockDirs()); n != 2 {
 		t.Errorf("%d blocks, want 2: the head holds what stands between them", n)
 	}
-	must(s.FlushSome(ctx, all))
+	flushAll(t, s)
 	want := fmt.Sprint([]string{
 		fmt.Sprintf("0 500 %x", math.Float64bits(2)), fmt.Sprintf("0 1500 %x", math.Float64bits(3)), fmt.Sprintf("0 2500 %x", math.Float64bits(1)),
 	})
 	if got := fmt.Sprint(read(t, s)); got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
-	must(s.CompactSome(ctx, true))
+	must(t, s.CompactSome(ctx, true))
 	if n := len(s.BlockDirs()); n != 1 {
 		t.Errorf("%d blocks, want 1: nothing stands between them any more", n)
 	}
@@ -91,9 +84,7 @@ func TestOverlapsMergeInTiers(t *testing.T) {
 		}
 		b.Release()
 		before := s.Written()
-		if err := s.FlushSome(ctx, func(head.ContainerInfo) bool { return true }); err != nil {
-			t.Fatal(err)
-		}
+		flushAll(t, s)
 		first += s.Written() - before
 		if err := s.CompactSome(ctx, false); err != nil {
 			t.Fatal(err)

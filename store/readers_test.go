@@ -24,6 +24,12 @@ import (
 
 func everything(head.ContainerInfo) bool { return true }
 
+// flushAll makes blocks of what is in the head, and merges none.
+func flushAll(t testing.TB, s *store.Store) {
+	t.Helper()
+	must(t, s.FlushSome(context.Background(), everything))
+}
+
 // TestReadersCountExactly reads a fixed set of samples, in order and late ones,
 // from many goroutines, while it is written again, flushed, merged and its log
 // is cut; beside it a series comes and goes.
@@ -208,9 +214,7 @@ func TestSlowReaderKeepsNothingWaiting(t *testing.T) {
 	ctx := context.Background()
 	for i := range 3 {
 		commit(t, s, i, 3_000, 10, 1)
-		if err := s.FlushSome(ctx, everything); err != nil {
-			t.Fatal(err)
-		}
+		flushAll(t, s)
 	}
 	old := s.BlockDirs()
 	v := s.View()
@@ -281,9 +285,7 @@ func manyBlocks(t testing.TB, n int) (*store.Store, time.Duration) {
 	s := start(t, o)
 	for i := range int64(n) {
 		commit(t, s, 0, i*1_000, 1, 1)
-		if err := s.FlushSome(context.Background(), everything); err != nil {
-			t.Fatal(err)
-		}
+		flushAll(t, s)
 	}
 	began := time.Now()
 	s.View().Close()
