@@ -70,12 +70,18 @@ func (d *draft) writeMeta(ci CommitInfo) (crc uint32, err error) {
 	return crc32.Checksum(data, castagnoli), writeFile(filepath.Join(d.tmp, metaName), data)
 }
 
-// finish publishes the block, whose files are durable, and returns its
-// directory. After an error nothing of it is left.
-func (d *draft) finish() (dir string, err error) {
+// commit has the files of the block written, durably, and publishes it. It is
+// aborted after an error, and where it has no samples: then dir is "".
+func (d *draft) commit(write, abort func() error) (dir string, err error) {
+	if d.stats.NumSamples == 0 {
+		return "", abort()
+	}
 	dir = filepath.Join(d.parent, d.id.String())
-	if err := d.publish(dir); err != nil {
-		return "", errors.Join(fmt.Errorf("write block %s: %w", d.id, err), RemoveDir(d.fs, d.tmp))
+	if err = write(); err == nil {
+		err = d.publish(dir)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("write block %s: %w", d.id, err), abort())
 	}
 	return dir, nil
 }

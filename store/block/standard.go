@@ -76,13 +76,7 @@ func (w *StandardWriter) AddSeries(ls labels.Labels, list []chunks.Meta) error {
 // Commit makes the block durable and returns its directory. After an error
 // nothing of it is left. A block without samples is aborted: the directory is "".
 func (w *StandardWriter) Commit(ctx context.Context) (dir string, err error) {
-	if w.stats.NumSamples == 0 {
-		return "", w.Abort()
-	}
-	if err := w.writeFiles(ctx); err != nil {
-		return "", errors.Join(fmt.Errorf("write block %s: %w", w.id, err), w.Abort())
-	}
-	return w.finish()
+	return w.commit(func() error { return w.writeFiles(ctx) }, w.Abort)
 }
 
 // Abort removes what was written.

@@ -118,14 +118,8 @@ type CommitInfo struct {
 // Commit makes the block durable and returns its directory. After an error
 // nothing of it is left. A block without samples is aborted: the directory is "".
 func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err error) {
-	if w.stats.NumSamples == 0 {
-		return "", w.Abort()
-	}
-	if err := w.writeFiles(ctx, ci); err != nil {
-		return "", errors.Join(fmt.Errorf("write block %s: %w", w.id, err), w.Abort())
-	}
-	w.buf.reset()
-	return w.finish()
+	defer w.buf.reset()
+	return w.commit(func() error { return w.writeFiles(ctx, ci) }, w.Abort)
 }
 
 // Abort removes what was written.
