@@ -18,7 +18,7 @@ func (s *Store) blocksDir() string { return filepath.Join(s.o.Path, blocksName) 
 // openBlocks opens the blocks of the directory, sorted by generation. What a
 // killed process left unfinished is removed, and so are blocks that another was
 // merged of, in whatever state their removal left them; any other damaged block
-// is set aside.
+// is set aside, and so is one of which another is what was sound.
 func (s *Store) openBlocks() ([]*block.Block, error) {
 	if !onDisk(s.o.FS) {
 		return nil, nil
@@ -72,6 +72,9 @@ func openAll(dirs []string, pages *block.Pages) (list []*block.Block, faults map
 	return list, faults, nil
 }
 
+// errRescued says why a block is set aside that nobody has found damaged since the start.
+var errRescued = errors.New("what is sound in it was written anew before")
+
 // sift removes the blocks that another was merged of, sets the damaged ones
 // aside, and returns the others.
 func (s *Store) sift(list []*block.Block, faults map[string]error) ([]*block.Block, error) {
@@ -79,6 +82,15 @@ func (s *Store) sift(list []*block.Block, faults map[string]error) ([]*block.Blo
 	for _, b := range list {
 		for _, name := range b.Info().Parents {
 			merged[name] = true
+		}
+	}
+	for _, b := range slices.Clone(list) {
+		damaged := b.Rescued()
+		delete(merged, damaged)
+		if i := slices.IndexFunc(list, func(b *block.Block) bool { return b.Name() == damaged }); i >= 0 {
+			faults[list[i].Dir()] = errRescued
+			list[i].Release()
+			list = slices.Delete(list, i, i+1)
 		}
 	}
 	for _, d := range slices.Sorted(maps.Keys(faults)) {
@@ -134,7 +146,7 @@ func (s *Store) lastLSN() wal.LSN {
 // discard unlinks the files of a block at once and lets go of it; readers that
 // hold it keep its mappings. maintenance is held.
 func (s *Store) discard(b *block.Block) error {
-	defer b.Release()
+	defer s.letGo(b)
 	err := s.removeDir(b.Dir())
 	if err != nil {
 		s.lingering = append(s.lingering, b.Dir())
@@ -184,20 +196,16 @@ func (s *Store) removeDir(dir string) error {
 	return nil
 }
 
-// swap swaps blocks for others in one step and returns those of the old ones that
-// are to be discarded; those that were found damaged meanwhile are set aside. deletes.mu is held.
-func (s *Store) swap(old []*block.Block, add ...*block.Block) (gone []*block.Block) {
+// swap swaps blocks for others in one step; what becomes of the old ones is the
+// caller's affair. deletes.mu is held.
+func (s *Store) swap(old []*block.Block, add ...*block.Block) {
 	s.listing.Lock()
 	next := slices.DeleteFunc(slices.Clone(*s.blocks.Load()), func(b *block.Block) bool { return slices.Contains(old, b) })
 	next = append(next, add...)
 	slices.SortStableFunc(next, byGeneration)
 	s.blocks.Store(&next)
-	gone = slices.DeleteFunc(slices.Clone(old), func(b *block.Block) bool {
-		return slices.ContainsFunc(s.faulty, func(f faultyBlock) bool { return f.Block == b })
-	})
 	s.listing.Unlock()
 	s.gauge()
-	return gone
 }
 
 // discardAll discards blocks that are off the list. maintenance is held, deletes.mu is not.
@@ -212,10 +220,13 @@ func (s *Store) discardAll(gone []*block.Block) error {
 func (s *Store) closeBlocks() error {
 	s.listing.Lock()
 	defer s.listing.Unlock()
+	list := *s.blocks.Swap(&[]*block.Block{})
 	for _, b := range s.faulty {
-		b.Release()
+		if !slices.Contains(list, b) {
+			b.Release()
+		}
 	}
-	for _, b := range *s.blocks.Swap(&[]*block.Block{}) {
+	for _, b := range list {
 		b.Release()
 	}
 	s.faulty = nil

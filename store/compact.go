@@ -38,7 +38,7 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 		if len(group) < 2 {
 			return nil
 		}
-		if s.unmoved() { // one of them may belong between two of the group
+		if len(s.faultyBlocks()) > 0 { // one of them may belong to the group, or between two of it
 			if err := s.setFaultyAside(); err != nil {
 				return err
 			}
@@ -240,6 +240,9 @@ func (s *Store) merge(ctx context.Context, group []*block.Block) error {
 	info := mergedInfo(group)
 	info.Logs = s.reached(info.Logs)
 	b, err := s.publish(ctx, w, info, group)
+	if err == nil {
+		err = s.discardAll(group)
+	}
 	if err != nil {
 		return err
 	}

@@ -375,7 +375,8 @@ func (s *Store) abandon(w *block.Writer, err error) error {
 }
 
 // publish commits a block, gives it tombstones of what was deleted since it was
-// begun, and puts it in the place of old. The block is nil where it has no samples.
+// begun, and puts it on the list in the place of old, whose directories are left
+// to the caller. The block is nil where it has no samples.
 func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInfo, old []*block.Block) (*block.Block, error) {
 	b, err := s.commit(ctx, w, ci)
 	d := &s.deletes
@@ -396,9 +397,9 @@ func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInf
 		s.o.Metrics.Store.WrittenBytes.Add(float64(b.Size()))
 		made = []*block.Block{b}
 	}
-	gone := s.swap(old, made...)
+	s.swap(old, made...)
 	d.mu.Unlock()
-	return b, s.discardAll(gone)
+	return b, nil
 }
 
 // commit makes a block durable and opens it; it is nil where it has no samples.

@@ -405,26 +405,25 @@ func TestASetAsideBlockBringsNothingDeletedBack(t *testing.T) {
 	closeStore(t, s)
 }
 
-// TestWhatIsFoundDamagedIsGoneAtOnce: the read that meets damage fails, the next does without the block.
+// TestWhatIsFoundDamagedIsGoneAtOnce: the read that meets damage fails, the next does
+// without the chunk, or where more than chunks is damaged, without the block.
 func TestWhatIsFoundDamagedIsGoneAtOnce(t *testing.T) {
-	s, _, _ := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
-	defer closeStore(t, s)
-	commit(t, s, 1, 12_000, 10, 1)
-	if err := s.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	commit(t, s, 2, 12_000, 10, 1)
-	dir := s.BlockDirs()[0]
-	flipOnDisk(t, filepath.Join(dir, "chunks", "000001"), 20)
-	meetDamage(t, s)
-	if n := samplesOf(t, s, 2); n != 10 || len(s.BlockDirs()) != 0 {
-		t.Errorf("%d samples, %d blocks", n, len(s.BlockDirs()))
-	}
-	if err := s.Round(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the block is still there: %v", err)
+	for file, blocks := range map[string]int{"chunks/000001": 1, "index": 0} {
+		s, _, _ := rig(t, store.Options{Path: filepath.Join(fixture.QuickDir(t), "data")})
+		commit(t, s, 1, 12_000, 10, 1)
+		must(t, s.Flush(context.Background()))
+		commit(t, s, 2, 12_000, 10, 1)
+		dir := s.BlockDirs()[0]
+		truncate(t, filepath.Join(dir, file), 0)
+		meetDamage(t, s)
+		if got := read(t, s); len(got) != 10 || len(s.BlockDirs()) != blocks {
+			t.Errorf("%s: %d samples, %d blocks", file, len(got), len(s.BlockDirs()))
+		}
+		must(t, s.Round(context.Background()))
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the block is still there: %v", file, err)
+		}
+		closeStore(t, s)
 	}
 }
 

@@ -24,8 +24,8 @@
 //   - A view holds every batch acknowledged before it was taken. It is immutable
 //     but for later samples, which it may show.
 //
-//   - Damage to a chunk costs that chunk: the block is set aside, and what is sound in
-//     it is written anew (rescue.go). Any other damage to a block costs the block.
+//   - Damage to a chunk costs that chunk: what is sound in the block is written anew,
+//     then the block is set aside (rescue.go). Any other damage to a block costs the block.
 //
 //   - What is deleted is seen no more, is durable in the log before that is said, and
 //     stays deleted whatever is flushed, merged or brought back by a restart (deletes.go).

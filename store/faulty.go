@@ -8,81 +8,87 @@ import (
 
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
-	"github.com/rwsink/rwsink/wal"
 )
 
-// Whoever reads a block and finds it damaged takes it off the list at once: the
-// read fails, the next one does without the block. Its directory is moved by the
-// maintenance, which is woken, and which writes anew what is sound in it (rescue.go).
-
-// faultyBlock is a block that was taken off the list.
-type faultyBlock struct {
-	*block.Block
-	knows wal.LSN // it has the tombstones of deletes up to this frame
-}
+// Whoever reads a block and finds it damaged fails, and wakes the maintenance. Where
+// only chunks are damaged the block stays on the list, and later reads do without
+// those, until what is sound in it is written anew (rescue.go). Otherwise nothing in
+// it is sure: it is taken off the list at once, and later reads do without it. In the
+// end the maintenance moves the directory to the quarantine.
 
 // watch has a block that the store uses tell when it is found damaged.
-func (s *Store) watch(b *block.Block) { b.OnFault(func() { s.takeOff(b) }) }
+func (s *Store) watch(b *block.Block) { b.OnFault(func() { s.notice(b) }) }
 
-// takeOff takes a damaged block off the list.
-func (s *Store) takeOff(b *block.Block) {
+// notice keeps a block that was found damaged for the maintenance.
+func (s *Store) notice(b *block.Block) {
 	s.listing.Lock()
 	defer s.listing.Unlock()
-	list := *s.blocks.Load()
-	if !slices.Contains(list, b) {
+	if !slices.Contains(*s.blocks.Load(), b) {
 		return // another took its place a moment ago
 	}
-	knows := wal.LSN(s.deletes.last.Load()) // while it is still on the list
-	next := slices.DeleteFunc(slices.Clone(list), func(o *block.Block) bool { return o == b })
-	s.blocks.Store(&next)
-	s.faulty = append(s.faulty, faultyBlock{b, knows})
+	s.faulty = append(s.faulty, b)
+	if !b.ChunksAlone() {
+		s.takeOff(b)
+	}
 	select {
 	case s.noticed <- struct{}{}:
 	default:
 	}
 }
 
-// unmoved says whether blocks that were taken off the list are still in their places.
-// Then the list does not show what may stand between two of its blocks, and what is
-// deleted of them is known from the log alone.
-func (s *Store) unmoved() bool {
-	s.listing.Lock()
-	defer s.listing.Unlock()
-	return len(s.faulty) > 0
+// takeOff takes a block off the list. listing is held.
+func (s *Store) takeOff(b *block.Block) {
+	next := slices.DeleteFunc(slices.Clone(*s.blocks.Load()), func(o *block.Block) bool { return o == b })
+	s.blocks.Store(&next)
 }
 
-// setFaultyAside moves the directories of the blocks that were taken off the
-// list, and writes anew what is sound in them. maintenance is held.
+// faultyBlocks returns the blocks that were found damaged and are still in their places.
+func (s *Store) faultyBlocks() []*block.Block {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	return slices.Clone(s.faulty)
+}
+
+// unmoved says whether some of them are off the list: what is deleted of those is known
+// from the log alone.
+func (s *Store) unmoved() bool {
+	return slices.ContainsFunc(s.faultyBlocks(), func(b *block.Block) bool { return !s.listed(b) })
+}
+
+func (s *Store) listed(b *block.Block) bool { return slices.Contains(*s.blocks.Load(), b) }
+
+// setFaultyAside writes anew what is sound in the blocks that were found damaged, and
+// moves their directories to the quarantine. maintenance is held.
 func (s *Store) setFaultyAside() error {
-	moved, err := s.moveFaulty()
-	for _, b := range moved {
-		if s.head != nil && b.ChunksAlone() {
-			if err := s.rescue(b); err != nil {
-				s.log.Error("what is sound in a damaged block could not be written anew", "block", b.Name(), "err", err)
-			}
+	var errs []error
+	for _, b := range s.faultyBlocks() {
+		errs = append(errs, s.setOneAside(b))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) setOneAside(b *block.Block) error {
+	if s.listed(b) {
+		if err := s.rescue(b); err != nil {
+			return fmt.Errorf("write anew what is sound in block %s: %w", b.Name(), err)
 		}
-		b.Release()
+	}
+	s.deletes.mu.Lock() // which saves tombstones into it
+	defer s.deletes.mu.Unlock()
+	err := s.setAside(b.Dir(), b.Fault())
+	if err == nil {
+		s.letGo(b)
 	}
 	return err
 }
 
-// moveFaulty moves the directories and returns the blocks, which are to be released.
-func (s *Store) moveFaulty() (moved []faultyBlock, err error) {
-	s.deletes.mu.Lock() // which saves tombstones into them
-	defer s.deletes.mu.Unlock()
+// letGo gives back the store's hold of a block that is off the list and whose
+// directory is seen to.
+func (s *Store) letGo(b *block.Block) {
 	s.listing.Lock()
-	list := s.faulty
+	s.faulty = slices.DeleteFunc(slices.Clone(s.faulty), func(o *block.Block) bool { return o == b })
 	s.listing.Unlock()
-	for _, b := range list {
-		if err := s.setAside(b.Dir(), b.Fault()); err != nil {
-			return moved, err
-		}
-		s.listing.Lock()
-		s.faulty = slices.DeleteFunc(slices.Clone(s.faulty), func(o faultyBlock) bool { return o == b })
-		s.listing.Unlock()
-		moved = append(moved, b)
-	}
-	return moved, nil
+	b.Release()
 }
 
 // setAside moves a damaged block to the quarantine, under a name that says so.

@@ -47,7 +47,7 @@ func (s *Store) maintain(ctx context.Context) {
 }
 
 // round does once what is due. While the clock is suspect nothing is, but that damaged
-// blocks are set aside. Nothing waits for that, and retention for nothing: it makes
+// blocks are seen to. Nothing waits for that, and retention for nothing: it makes
 // room where the disk is full.
 func (s *Store) round(ctx context.Context) error {
 	s.maintenance.Lock()
@@ -186,9 +186,9 @@ func (s *Store) remove(b *block.Block, why string, keepFrom int64) error {
 	s.log.Info("removing a block", "block", b.Name(), "why", why, "bytes", b.Size())
 	s.o.Metrics.Store.Removed.Inc()
 	s.deletes.mu.Lock()
-	gone := s.swap([]*block.Block{b})
+	s.swap([]*block.Block{b})
 	s.deletes.mu.Unlock()
-	return s.discardAll(gone)
+	return s.discard(b)
 }
 
 // total returns the bytes that retention by size counts.

@@ -37,7 +37,7 @@ func damagedRig(t *testing.T) (s *store.Store, o store.Options, m *metrics.Store
 	return s, o, m, sorted(read(t, s))
 }
 
-// meetDamage reads a damaged block, which is off the list then.
+// meetDamage reads a damaged block: it fails, and later reads do without what is damaged.
 func meetDamage(t testing.TB, s *store.Store) {
 	t.Helper()
 	v := s.View()
@@ -97,8 +97,8 @@ func TestOneChunkCostsOneChunk(t *testing.T) {
 	}
 }
 
-// TestNothingDeletedIsRescued deletes before a block is found damaged, while it is
-// off the list, and while it is written anew.
+// TestNothingDeletedIsRescued deletes before a block is found damaged, before it is
+// written anew, and meanwhile.
 func TestNothingDeletedIsRescued(t *testing.T) {
 	s, o, _, want := damagedRig(t)
 	defer func() { closeStore(t, s) }()
@@ -126,22 +126,65 @@ func TestNothingDeletedIsRescued(t *testing.T) {
 	}
 }
 
-// TestRescueFails: where the disk has no room for what is sound, the block is aside
-// as a whole, and everything else goes on.
+// TestRescueFails: where the disk has no room for what is sound, the block stays, reads
+// go on without the damaged chunk, also after a restart, and it is tried again.
 func TestRescueFails(t *testing.T) {
 	s, o, m, want := damagedRig(t)
 	defer func() { closeStore(t, s) }()
-	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20)
-	meetDamage(t, s)
-	fs := o.FS.(*stepFS)
-	fs.step = func(op, name string) error {
+	want = slices.DeleteFunc(want, func(l string) bool { return strings.HasPrefix(l, "0 ") })
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20) // of series 0
+	fs, reads := o.FS.(*stepFS), 0
+	full := func(op, name string) error {
 		if op == "create" && strings.Contains(name, ".tmp/tombstones") {
-			return errors.New("no room")
+			reads++
+			if got := sorted(read(t, s)); !slices.Equal(got, want) {
+				t.Errorf("%d samples while it is written anew, want %d", len(got), len(want))
+			}
+			return syscall.ENOSPC
 		}
 		return nil
 	}
+	for range 2 {
+		meetDamage(t, s)
+		for range 2 {
+			fs.step = full
+			if err := s.Round(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("round: %v", err)
+			}
+			fs.step = nil
+			if got := sorted(read(t, s)); !slices.Equal(got, want) || len(s.BlockDirs()) != 2 {
+				t.Errorf("%d samples in %d blocks, want %d", len(got), len(s.BlockDirs()), len(want))
+			}
+			if left := leftovers(t, s, o.Path); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		}
+		if aside, lost := testutil.ToFloat64(m.SetAside), testutil.ToFloat64(m.LostChunks); aside != 0 || lost != 0 {
+			t.Errorf("%v blocks were set aside, %v chunks lost", aside, lost)
+		}
+		closeStore(t, s)
+		s = start(t, o)
+	}
+	meetDamage(t, s)
 	must(t, s.Round(context.Background()))
-	fs.step = nil
+	if got := sorted(read(t, s)); !slices.Equal(got, want) || reads != 4 {
+		t.Errorf("%d samples after %d attempts, want %d", len(got), reads, len(want))
+	}
+	if aside, lost := testutil.ToFloat64(m.SetAside), testutil.ToFloat64(m.LostChunks); aside != 1 || lost != 1 {
+		t.Errorf("%v blocks were set aside, %v chunks lost", aside, lost)
+	}
+}
+
+// TestRescueMeetsMore: the index of a block with a damaged chunk is damaged, too: it is set
+// aside as a whole, and everything else goes on.
+func TestRescueMeetsMore(t *testing.T) {
+	s, o, m, want := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	damaged := s.BlockDirs()[0]
+	flipOnDisk(t, filepath.Join(damaged, "chunks", "000001"), 20)
+	meetDamage(t, s)
+	truncate(t, filepath.Join(damaged, "index"), 0)
+	must(t, s.Round(context.Background()))
 	want = slices.DeleteFunc(want, func(l string) bool { return !strings.HasPrefix(l, "7 ") })
 	if got := sorted(read(t, s)); !slices.Equal(got, want) {
 		t.Errorf("%d samples, want %d", len(got), len(want))
@@ -199,14 +242,15 @@ func TestNothingIsMergedAroundADamagedBlock(t *testing.T) {
 }
 
 // TestDamagedBlockPutBack: a copy of a block that was set aside is back in its place,
-// and is set aside under another name.
+// beside the one that has what is sound in it. It is set aside under another name.
 func TestDamagedBlockPutBack(t *testing.T) {
 	s, o, _, _ := damagedRig(t)
+	defer func() { closeStore(t, s) }()
 	dir, quarantine := s.BlockDirs()[0], filepath.Join(o.Path, "quarantine")
 	flipOnDisk(t, filepath.Join(dir, "chunks", "000001"), 20)
+	meetDamage(t, s)
+	must(t, s.Round(context.Background()))
 	for n := range 3 {
-		meetDamage(t, s)
-		must(t, s.Round(context.Background()))
 		aside, err := os.ReadDir(quarantine)
 		if err != nil || len(aside) != n+1 {
 			t.Fatalf("%v in quarantine, %v", aside, err)
@@ -216,7 +260,6 @@ func TestDamagedBlockPutBack(t *testing.T) {
 		copyDir(t, filepath.Join(quarantine, aside[n].Name()), dir)
 		s = start(t, o)
 	}
-	closeStore(t, s)
 }
 
 // TestNoQuarantine: where damaged blocks cannot be moved all else that is due is done,

@@ -55,9 +55,9 @@ type Store struct {
 	blocks atomic.Pointer[[]*block.Block] // by generation; replaced, never changed
 	pages  *block.Pages                   // of the indexes of all blocks
 
-	listing sync.Mutex    // held while blocks is replaced
-	faulty  []faultyBlock // taken off the list since damage was found; under listing
-	noticed chan struct{} // there are faulty ones
+	listing sync.Mutex     // held while blocks is replaced
+	faulty  []*block.Block // found damaged and still in their places; under listing
+	noticed chan struct{}  // there are faulty ones
 
 	// maintenance is held by whatever changes the blocks.
 	maintenance sync.Mutex

@@ -50,6 +50,7 @@ type sweep struct {
 	want    plain
 	less    func(got []string) bool // what else may be read; nil is nothing
 	damaged bool                    // a block is damaged
+	blocks  int                     // how many there are in the end; 0 is any number
 	state   bool                    // writeState was called
 	steps   int
 	opens   int
@@ -187,6 +188,9 @@ func (w *sweep) reopen(at, dir string) {
 	w.check(at, s)
 	w.checkState(at, s)
 	w.tidy(at, s, dir)
+	if n := len(s.BlockDirs()); w.blocks > 0 && n != w.blocks {
+		w.t.Errorf("%s: %d blocks, want %d", at, n, w.blocks)
+	}
 	w.opens++
 	if w.opens%4 != 0 {
 		closeStore(w.t, s)
@@ -251,7 +255,7 @@ func (w *sweep) tidy(at string, s *store.Store, dir string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if aside, err := os.ReadDir(filepath.Join(dir, "quarantine")); err == nil && !w.damaged {
+	if aside, err := os.ReadDir(filepath.Join(dir, "quarantine")); err == nil && (!w.damaged || len(aside) > 1) {
 		w.t.Errorf("%s: set aside: %v", at, aside)
 	}
 	open := s.BlockDirs()
@@ -372,4 +376,48 @@ func TestCrashWhileSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.check("flushed and merged", w.s)
+}
+
+// TestCrashWhileRescued crashes at every step in which what is sound in a damaged block
+// is written anew, of a time that the log does not reach back to. There is the old
+// block, which the next who reads it finds damaged, or the new one, never both; all is
+// there in the end but the chunk, and what was deleted since the damage was met.
+func TestCrashWhileRescued(t *testing.T) {
+	w := newSweep(t)
+	for i := range 4 {
+		w.write(i, 12_000, 10, float64(i))
+	}
+	if err := flushOf(w, 12_000, 12_999)(); err != nil {
+		t.Fatal(err)
+	}
+	damaged := w.s.BlockDirs()[0]
+	for k := range int64(12) {
+		w.write(1, 19_000, 10, float64(k))
+	}
+	if err := flushOf(w, 0, 19_999)(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, w.s.CutLog(context.Background()))
+	flipOnDisk(t, filepath.Join(damaged, "chunks", "000001"), 20)
+	meetDamage(t, w.s)
+	deleteOf(t, w.s, 12_000, 12_000, "1")
+	all := w.want.clone()
+	w.want = plain{}
+	for _, line := range read(t, w.s) {
+		var i, at int64
+		var v uint64
+		if _, err := fmt.Sscanf(line, "%d %d %x", &i, &at, &v); err != nil {
+			t.Fatal(err)
+		}
+		w.want[[2]int64{i, at}] = math.Float64frombits(v)
+	}
+	if lost := len(all) - len(w.want); lost < 2 || lost > 11 {
+		t.Fatalf("%d of %d samples are deleted, or in the damaged chunk", lost, len(all))
+	}
+	w.damaged, w.blocks = true, len(w.s.BlockDirs())
+	w.during("rescue", func() error { return w.s.Round(context.Background()) })
+	aside, err := filepath.Glob(filepath.Join(w.dir, "quarantine", "*.damaged*"))
+	if err != nil || len(aside) != 1 || slices.Contains(w.s.BlockDirs(), damaged) {
+		t.Errorf("in quarantine %q, %v; in use %q", aside, err, w.s.BlockDirs())
+	}
 }

@@ -128,6 +128,15 @@ func (b *Block) After() uint64 { return max(b.info.Generation.LSN, b.info.Delete
 // Meta returns meta.json.
 func (b *Block) Meta() tsdb.BlockMeta { return b.meta }
 
+// Rescued returns the name of the damaged block of which this is what was sound, "" when
+// it is of none.
+func (b *Block) Rescued() string {
+	if len(b.info.Parents) == 0 || !slices.Contains(b.meta.Compaction.Hints, rescuedHint) {
+		return ""
+	}
+	return b.info.Parents[0]
+}
+
 // Range returns the first and last timestamp, Unix milliseconds.
 func (b *Block) Range() (minT, maxT int64) {
 	if b.meta.MaxTime == math.MaxInt64 {
@@ -259,8 +268,9 @@ func (b *Block) ChunksAlone() bool {
 // serves one goroutine, which must hold a reference to the block.
 type Reader struct {
 	block   *Block
-	copies  bool   // the data of chunks is copied
-	copied  []byte // the copies; a Cursor lets go of them
+	lost    func(minT, maxT int64, why error) // told of damaged chunks, which are left out; nil: they are errors
+	copies  bool                              // the data of chunks is copied
+	copied  []byte                            // the copies; a Cursor lets go of them
 	list    []chunkenc.Chunk
 	builder labels.ScratchBuilder
 	metas   []chunks.Meta
@@ -273,8 +283,15 @@ type Reader struct {
 // maxColumns bounds the time columns that a reader keeps at hand.
 const maxColumns = 64
 
-// NewReader returns a reader of the block.
-func (b *Block) NewReader() *Reader { return &Reader{block: b} }
+// NewReader returns a reader of the block. It leaves out damaged chunks where they are
+// known to be all that is damaged: whoever met the first one has failed.
+func (b *Block) NewReader() *Reader {
+	r := &Reader{block: b}
+	if b.ChunksAlone() {
+		r.lost = func(int64, int64, error) {}
+	}
+	return r
+}
 
 // Chunks returns the chunks of a series that overlap [lo, hi], without what is
 // deleted of them; they are valid until the next call, their data as long as the block is held.
@@ -310,19 +327,28 @@ func (r *Reader) open(ref storage.SeriesRef, lo, hi int64) (out []chunkenc.Chunk
 		if (tombstones.Interval{Mint: m.MinTime, Maxt: m.MaxTime}).IsSubrange(erased) {
 			continue
 		}
-		c, err := r.chunk(m)
-		switch {
-		case err != nil:
-			return nil, err
-		case len(erased) == 0:
-			out = append(out, c)
-			continue
+		if r.lost == nil {
+			out, err = r.openOne(out, m, erased)
+		} else {
+			out, err = r.openSound(out, m, erased)
 		}
-		if out, err = r.without(out, &c, erased); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// openOne appends a chunk to dst, without what is erased of it.
+func (r *Reader) openOne(dst []chunkenc.Chunk, m chunks.Meta, erased tombstones.Intervals) ([]chunkenc.Chunk, error) {
+	c, err := r.chunk(m)
+	switch {
+	case err != nil:
+		return dst, err
+	case len(erased) == 0:
+		return append(dst, c), nil
+	}
+	return r.without(dst, &c, erased)
 }
 
 // chunk opens one chunk and the time column that it names.

@@ -8,7 +8,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/vfs"
@@ -64,38 +66,31 @@ func (c *Cursor) Chunks() (out []chunkenc.Chunk, err error) {
 	return c.reader.open(c.ref, math.MinInt64, math.MaxInt64)
 }
 
-// Sound returns those chunks of the series at hand that can be read to their last
-// sample, and tells lost of the others, which are damaged. They are valid until the
-// next call of Next.
-func (c *Cursor) Sound(lost func(minT, maxT int64, why error)) (out []chunkenc.Chunk, err error) {
-	metas := c.reader.metas
-	defer func() { c.reader.metas = metas }()
-	for i, m := range metas {
-		c.reader.metas = metas[i : i+1]
-		list, err := c.decoded()
-		var corrupt *vfs.CorruptError
-		switch {
-		case errors.As(err, &corrupt):
-			lost(m.MinTime, m.MaxTime, err)
-		case err != nil:
-			return nil, err
-		}
-		out = append(out, list...)
+// Sound has Chunks return, of this series and of all later ones, those chunks alone that
+// can be read to their last sample, and tell lost of the others, which are damaged.
+func (c *Cursor) Sound(lost func(minT, maxT int64, why error)) { c.reader.lost = lost }
+
+// openSound is openOne, but that it leaves out a chunk that does not read to its last
+// sample, and tells r.lost of it.
+func (r *Reader) openSound(dst []chunkenc.Chunk, m chunks.Meta, erased tombstones.Intervals) ([]chunkenc.Chunk, error) {
+	out, err := r.openDecoded(dst, m, erased)
+	if errors.As(err, new(*vfs.CorruptError)) {
+		r.lost(m.MinTime, m.MaxTime, err)
+		return dst, nil
 	}
-	return out, nil
+	return out, err
 }
 
-// decoded is Chunks, of which each was decoded.
-func (c *Cursor) decoded() (out []chunkenc.Chunk, err error) {
-	r := c.reader
-	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = nil, r.block.Corrupt(chunksName, fault) })
-	if out, err = r.open(c.ref, math.MinInt64, math.MaxInt64); err != nil {
-		return nil, err
+// openDecoded is openOne of a chunk that is decoded, too.
+func (r *Reader) openDecoded(dst []chunkenc.Chunk, m chunks.Meta, erased tombstones.Intervals) (out []chunkenc.Chunk, err error) {
+	defer caught(debug.SetPanicOnFault(true), func(fault error) { out, err = dst, r.block.Corrupt(chunksName, fault) })
+	if out, err = r.openOne(dst, m, erased); err != nil {
+		return dst, err
 	}
-	for i := range out {
+	for i := len(dst); i < len(out); i++ {
 		r.samples.Reset(out[i].Kind())
 		if err := r.dec.Decode(&r.samples, &out[i]); err != nil {
-			return nil, r.block.Corrupt(chunksName, err)
+			return dst, r.block.Corrupt(chunksName, err)
 		}
 	}
 	return out, nil

@@ -62,6 +62,9 @@ func (d *draft) writeMeta(ci CommitInfo) (crc uint32, err error) {
 	if len(ci.Sources) > 0 {
 		meta.Compaction.Sources = ci.Sources
 	}
+	if ci.Rescued {
+		meta.Compaction.Hints = []string{rescuedHint}
+	}
 	data, err := json.MarshalIndent(meta, "", "\t")
 	if err != nil {
 		return 0, err

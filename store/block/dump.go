@@ -111,6 +111,9 @@ func (d *dumper) json(b []byte) error {
 	d.print("from %s to %s, which is not included", when(meta.MinTime), when(meta.MaxTime))
 	d.print("%d series, %d chunks, %d samples, %d tombstones", meta.Stats.NumSeries, meta.Stats.NumChunks, meta.Stats.NumSamples, meta.Stats.NumTombstones)
 	d.print("compaction level %d", meta.Compaction.Level)
+	for _, h := range meta.Compaction.Hints {
+		d.print("hint %s", h)
+	}
 	for _, s := range meta.Compaction.Sources {
 		d.print("source %s, of %s", s, when(int64(s.Time())))
 	}

@@ -32,6 +32,10 @@ const TmpSuffix = vfs.TmpSuffix
 // of version 1 is Prometheus's as it stands.
 var infoKind = jsonfile.Kind{Magic: "rwsink-block", Oldest: 1, Newest: 2, Indent: "\t"}
 
+// rescuedHint stands in meta.json among the hints of compaction where the block is what
+// was sound in a damaged one.
+const rescuedHint = "rescued"
+
 // ClassFilled is the class of what import and healing filled in.
 const ClassFilled = 0
 

@@ -113,6 +113,7 @@ type CommitInfo struct {
 	Level      int         // 1 for a flush, one more for each merge
 	Sources    []ulid.ULID // the flushed blocks that a merge goes back to
 	Parents    []string    // the blocks that a merge takes the place of
+	Rescued    bool        // the first of Parents is damaged, and this is what is sound in it
 }
 
 // Commit makes the block durable and returns its directory. After an error
