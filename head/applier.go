@@ -80,7 +80,7 @@ func (a *applier) ahead(list []*Series) {
 	}
 	for _, p := range parts[:n] {
 		if at := p.floats.current; at != 0 {
-			sum += uint64(p.box.arena.at(at).data[0])
+			sum += uint64(p.box.arena.at(at)[0])
 		}
 	}
 	a.sum += sum // what is not used is not loaded
@@ -96,13 +96,13 @@ func (a *applier) add(c *Container, p *part, s *sample) {
 	if n := p.tailLen(); n > 0 {
 		switch {
 		case s.t > p.slotEnd && s.t > p.closesAt(c):
-			a.closeSlot(c, p)
+			a.leaveSlot(c, p, s.t)
 		case k != p.kind || a.full(p):
 			a.sealTail(c, p)
 		case tellsInterval(n):
 			a.fitTail(c, p)
 		}
-		if p.tailLen() > 0 && k != p.kind { // what closeSlot leaves for the next slot
+		if p.tailLen() > 0 && k != p.kind { // what leaveSlot leaves for the next slot
 			a.sealTail(c, p)
 		}
 	}
@@ -210,6 +210,18 @@ func (a *applier) openSamples(p *part) int {
 	return n
 }
 
+// leaveSlot closes the open slot of p, which time has left for t. One that holds less
+// than half the target is left for the next to close: only the first of a series, of
+// which it may have seen any part, holds so little, and a chunk costs as much as
+// adding fifty samples.
+func (a *applier) leaveSlot(c *Container, p *part, t int64) {
+	if int(p.open) == len(p.chunks) && p.tailLen() < a.target/2 {
+		p.slotEnd = c.slotEnd(t, p.shift)
+		return
+	}
+	a.closeSlot(c, p)
+}
+
 // closeSlot joins what the open slot holds into one chunk, and opens the next
 // one: what of the tail is in it already stays there.
 func (a *applier) closeSlot(c *Container, p *part) {
@@ -304,7 +316,7 @@ func (a *applier) fitTail(c *Container, p *part) {
 	}
 	p.shift = shift
 	if p.slotEnd = c.slotEnd(first, shift); p.maxT > p.slotEnd {
-		a.closeSlot(c, p)
+		a.leaveSlot(c, p, p.maxT)
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 //	 1. A sample newer than all goes to the tail. When time has left the slot, by a
 //	    little that differs from series to series, the tail, the late samples of its
 //	    time and what the open slot holds become one chunk. A tail that is full before
-//	    that is sealed and counts to the open slot.
+//	    that is sealed and counts to the open slot; one that is short, as that of a
+//	    series that began late in the slot, is left for the next to close.
 //	 2. A sample that is not newer than all, but newer than the chunks and of the
 //	    tail's kind, goes to the stream all the same: it is merged when the tail is
 //	    sealed or read. A slot with such samples stays open for half its length more,

@@ -253,6 +253,46 @@ func testSlotsCloseByTurns(t *testing.T, draw func(at int64) sample) {
 	}
 }
 
+// TestShortSlotIsClosedWithTheNext begins series anywhere in a slot: one that has
+// seen less than half of it makes no chunk when time leaves it, and two when time
+// leaves the next, cut where the slots meet; a late sample of the first goes to the
+// stream as long.
+func TestShortSlotIsClosedWithTheNext(t *testing.T) {
+	const step, slot = 15_000, 3600_000
+	start := int64(1_700_006_400_000)
+	for _, before := range []int64{1, 40, 100, 120, 200} {
+		h, c := testHead(t, Options{})
+		s, want := testSeries(h, "m"), oracle{}
+		place := func(at int64) {
+			x := sample{t: at, v: float64(at % 7)}
+			c.place(s, 1, &x)
+			want.add(x)
+		}
+		at := start + slot - before*step
+		for ; at < start+2*slot-step; at += step {
+			place(at)
+		}
+		place(start + slot - before*step/2 - 1) // late
+		closed, late := 0, 0
+		if before >= 120 {
+			closed, late = 1, 1
+		}
+		if n := len(s.live.chunks); n != closed || s.live.lateLen() != late {
+			t.Errorf("%d samples before the border: %d chunks, %d late samples wait, want %d and %d", before, n, s.live.lateLen(), closed, late)
+		}
+		lo, hi := s.live.box.lo, s.live.box.hi
+		c.applier.closeSlot(s.live.box, s.live)
+		for _, ch := range s.live.chunks {
+			if ch.MinT < lo+slot != (ch.MaxT < lo+slot) || ch.MaxT > hi {
+				t.Errorf("%d samples before the border: a chunk of [%d, %d] across it", before, ch.MinT-lo, ch.MaxT-lo)
+			}
+		}
+		if got := readAll(t, h, s, math.MinInt64, math.MaxInt64); !slices.Equal(got, want.in(math.MinInt64, math.MaxInt64)) {
+			t.Errorf("%d samples before the border: %d samples read, %d expected", before, len(got), len(want))
+		}
+	}
+}
+
 // TestChunkNeverPastHardCut feeds a series far denser than its slots.
 func TestChunkNeverPastHardCut(t *testing.T) {
 	h, c := testHead(t, Options{ChunkSamples: 10})

@@ -68,25 +68,20 @@ var masks = [16]uint64{
 // push appends a sample. newest is the newest timestamp of the stream, or where
 // the container starts when it is empty.
 func (s *stream) push(a *arena, newest, t int64, v float64) {
-	var b [len(padding)]byte // whole words are written
 	u := zigzag(t - newest - int64(s.step))
 	code := byte(bits.Len64(u)+7) / 8
 	if code > 4 {
 		code = 5
 	}
-	n := 1 + int(timeBytes[code])
-	binary.LittleEndian.PutUint64(b[1:], u)
 	value := math.Float64bits(v)
 	form, w := formOf(value, s.last)
-	b[0] = code | form<<4
-	binary.LittleEndian.PutUint64(b[n:], w)
-	n += int(valueBytes[form])
-	if at := int(s.used); s.current != 0 && at <= len(block{}.data)-len(b) {
-		// All of b at once, what is behind the sample too: its length would be a branch.
-		*(*[len(padding)]byte)(a.at(s.current).data[at:]) = b
-		s.used += uint8(n)
+	if at := int(s.used); s.current != 0 && at <= len(block{})-len(padding) {
+		b := a.at(s.current)
+		s.used += uint8(putSample((*[len(padding)]byte)(b[at:]), code, form, u, w))
+		b.link(0) // which may be written over
 	} else {
-		a.append(s, b[:n])
+		var b [len(padding)]byte
+		a.append(s, b[:putSample(&b, code, form, u, w)])
 	}
 	s.last = value
 	switch {
@@ -97,6 +92,16 @@ func (s *stream) push(a *arena, newest, t int64, v float64) {
 		s.unsorted = true
 	}
 	s.n++
+}
+
+// putSample writes a sample and returns its length. It writes whole words, more than
+// the sample takes: how many bytes these are would be a branch.
+func putSample(b *[len(padding)]byte, code, form byte, u, w uint64) int {
+	n := 1 + int(timeBytes[code&15])
+	b[0] = code | form<<4
+	binary.LittleEndian.PutUint64(b[1:], u)
+	binary.LittleEndian.PutUint64(b[n:], w)
+	return n + int(valueBytes[form&15])
 }
 
 // formOf returns the form of a value beside the one before, and the bytes that follow.
@@ -173,7 +178,7 @@ func decodeStream(ts []int64, vs []float64, b []byte, start int64) {
 
 // firstTime returns the timestamp of the sample that arrived first; there is one.
 func (s *stream) firstTime(a *arena, start int64) int64 {
-	b := &a.at(s.first).data
+	b := a.at(s.first)
 	return start + unzigzag(binary.LittleEndian.Uint64(b[1:])&masks[timeBytes[b[0]&15]&15])
 }
 
@@ -220,11 +225,15 @@ type arena struct {
 	free  uint32 // chain of those given back
 }
 
-// block is one cache line. next is the number of the next of a chain, from 1 on; 0 ends it.
-type block struct {
-	data [60]byte
-	next uint32
-}
+// block is one cache line: bytes of a stream, and behind them the number of the next
+// block of a chain, from 1 on; 0 ends it.
+type block [blockLen + 4]byte
+
+// blockLen is how many bytes of a stream a block holds.
+const blockLen = 60
+
+func (b *block) next() uint32     { return binary.LittleEndian.Uint32(b[blockLen:]) }
+func (b *block) link(next uint32) { binary.LittleEndian.PutUint32(b[blockLen:], next) }
 
 // slabBlocks is how many blocks are allocated at once: 32 KiB.
 const slabBlocks = 512
@@ -235,7 +244,8 @@ func (a *arena) at(i uint32) *block { return &a.slabs[(i-1)/slabBlocks][(i-1)%sl
 func (a *arena) take() uint32 {
 	if i := a.free; i != 0 {
 		b := a.at(i)
-		a.free, b.next = b.next, 0
+		a.free = b.next()
+		b.link(0)
 		return i
 	}
 	if a.used%slabBlocks == 0 {
@@ -252,14 +262,14 @@ func (a *arena) append(s *stream, src []byte) {
 		s.current = s.first
 	}
 	b := a.at(s.current)
-	n := copy(b.data[s.used:], src)
+	n := copy(b[s.used:blockLen], src)
 	s.used += uint8(n)
 	if n == len(src) {
 		return
 	}
-	b.next = a.take()
-	s.current = b.next
-	s.used = uint8(copy(a.at(s.current).data[:], src[n:]))
+	s.current = a.take()
+	b.link(s.current)
+	s.used = uint8(copy(a.at(s.current)[:blockLen], src[n:]))
 }
 
 // copy appends the bytes of a stream to dst.
@@ -267,10 +277,10 @@ func (a *arena) copy(dst []byte, s *stream) []byte {
 	for i := s.first; i != 0; {
 		b := a.at(i)
 		if i == s.current {
-			return append(dst, b.data[:s.used]...)
+			return append(dst, b[:s.used]...)
 		}
-		dst = append(dst, b.data[:]...)
-		i = b.next
+		dst = append(dst, b[:blockLen]...)
+		i = b.next()
 	}
 	return dst
 }
@@ -278,7 +288,7 @@ func (a *arena) copy(dst []byte, s *stream) []byte {
 // clear empties a stream and gives its blocks back.
 func (a *arena) clear(s *stream) {
 	if s.current != 0 {
-		a.at(s.current).next = a.free
+		a.at(s.current).link(a.free)
 		a.free = s.first
 	}
 	*s = stream{}

@@ -100,7 +100,7 @@ func TestStreamKeepsEveryBit(t *testing.T) {
 			a.clear(&columns[i].s)
 		}
 		free := 0
-		for i := a.free; i != 0; i = a.at(i).next {
+		for i := a.free; i != 0; i = a.at(i).next() {
 			free++
 		}
 		if free != int(a.used) {

@@ -141,22 +141,37 @@ func (d *decoder) samples(refs []uint64, ts []int64, vs []float64) {
 			in = tail[:]
 		}
 		in = in[:maxSampleSize+8]
-		control := in[0]
-		rs, tsz, size := refSize[control&3], timeSize[control>>2&3], uint(control>>4)
-		if size > 8 || 1+rs+tsz+size > uint(len(b)-i) {
+		l := &layouts[in[0]]
+		if l.size == 0 || int(l.size) > len(b)-i {
 			d.i = i
-			d.fail("sample %d of %d: control byte %#x with %d bytes left", k, len(refs), control, len(b)-i)
+			d.fail("sample %d of %d: control byte %#x with %d bytes left", k, len(refs), in[0], len(b)-i)
 			return
 		}
-		refs[k] = next + unzigzag(binary.LittleEndian.Uint64(in[1:])&lowBytes(rs))
+		refs[k] = next + unzigzag(binary.LittleEndian.Uint64(in[1:])&l.ref)
 		next = refs[k] + 1
-		last += unzigzag(binary.LittleEndian.Uint64(in[1+rs:]) & lowBytes(tsz))
+		last += unzigzag(binary.LittleEndian.Uint64(in[l.timeAt&15:]) & l.time)
 		ts[k] = int64(last)
-		vs[k] = math.Float64frombits(binary.BigEndian.Uint64(in[1+rs+tsz:]) &^ (^uint64(0) >> (8 * size)))
-		i += int(1 + rs + tsz + size)
+		vs[k] = math.Float64frombits(binary.BigEndian.Uint64(in[l.valueAt&31:]) & l.value)
+		i += int(l.size)
 	}
 	d.i = i
 }
 
-// lowBytes is the mask of the n low bytes of a word.
-func lowBytes(n uint) uint64 { return 1<<(8*n) - 1 }
+// layouts says, by the control byte, where the fields of a sample stand and which
+// bits of the words read there are theirs; size is 0 where no sample is like that.
+var layouts = func() (all [256]struct {
+	ref, time, value      uint64
+	size, timeAt, valueAt uint8
+}) {
+	lowBytes := func(n uint) uint64 { return 1<<(8*n) - 1 }
+	for control := range all {
+		rs, ts, size := refSize[control&3], timeSize[control>>2&3], uint(control>>4)
+		if size > 8 {
+			continue
+		}
+		l := &all[control]
+		l.ref, l.time, l.value = lowBytes(rs), lowBytes(ts), ^lowBytes(8-size)
+		l.timeAt, l.valueAt, l.size = uint8(1+rs), uint8(1+rs+ts), uint8(1+rs+ts+size)
+	}
+	return all
+}()
