@@ -16,9 +16,10 @@ import (
 func (s *Store) blocksDir() string { return filepath.Join(s.o.Path, blocksName) }
 
 // openBlocks opens the blocks of the directory, sorted by generation. What a
-// killed process left unfinished is removed, and so are blocks that another was
-// merged of, in whatever state their removal left them; any other damaged block
-// is set aside, and so is one of which another is what was sound.
+// killed process left unfinished is removed, and so are blocks that are remembered as
+// removed and those that another was merged of, in whatever state their removal left
+// them; any other damaged block is set aside, and so is one of which another is what
+// was sound. What cannot be removed is left to the rounds: it is not on the list.
 func (s *Store) openBlocks() ([]*block.Block, error) {
 	if !onDisk(s.o.FS) {
 		return nil, nil
@@ -37,6 +38,7 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 			return nil, err
 		}
 	}
+	dirs = slices.DeleteFunc(dirs, s.removedBefore)
 	list, faults, err := openAll(dirs, s.pages)
 	if err == nil {
 		list, err = s.sift(list, faults)
@@ -94,28 +96,38 @@ func (s *Store) sift(list []*block.Block, faults map[string]error) ([]*block.Blo
 		}
 	}
 	for _, d := range slices.Sorted(maps.Keys(faults)) {
-		var err error
 		if merged[filepath.Base(d)] {
-			err = s.removeDir(d)
-		} else {
-			err = s.setAside(d, faults[d])
-		}
-		if err != nil {
+			s.tryRemove(d)
+		} else if err := s.setAside(d, faults[d]); err != nil {
 			return list, err
 		}
 	}
-	for i := 0; i < len(list); {
-		b := list[i]
+	return slices.DeleteFunc(list, func(b *block.Block) bool {
 		if !merged[b.Name()] {
-			i++
-			continue
+			return false
 		}
-		list = slices.Delete(list, i, i+1)
-		if err := s.discard(b); err != nil {
-			return list, err
-		}
+		b.Release()
+		s.tryRemove(b.Dir())
+		return true
+	}), nil
+}
+
+// removedBefore says whether a directory is that of a block which is remembered as
+// removed, and removes it then.
+func (s *Store) removedBefore(dir string) bool {
+	if !slices.Contains(s.removed.Blocks, filepath.Base(dir)) {
+		return false
 	}
-	return list, nil
+	s.tryRemove(dir)
+	return true
+}
+
+// tryRemove is discardDir where a start goes on whatever comes of it.
+func (s *Store) tryRemove(dir string) {
+	s.log.Info("removing a block that is out of use", "path", dir)
+	if err := s.discardDir(dir); err != nil {
+		s.log.Error("it could not be removed; it is tried again", "err", err)
+	}
 }
 
 func byGeneration(a, b *block.Block) int {
@@ -147,9 +159,15 @@ func (s *Store) lastLSN() wal.LSN {
 // hold it keep its mappings. maintenance is held.
 func (s *Store) discard(b *block.Block) error {
 	defer s.letGo(b)
-	err := s.removeDir(b.Dir())
+	return s.discardDir(b.Dir())
+}
+
+// discardDir removes the directory of a block that is off the list; where that is
+// refused removeLeft tries it again.
+func (s *Store) discardDir(dir string) error {
+	err := s.removeDir(dir)
 	if err != nil {
-		s.lingering = append(s.lingering, b.Dir())
+		s.lingering = append(s.lingering, dir)
 	}
 	return err
 }

@@ -133,11 +133,12 @@ func (c *checker) check(ctx context.Context) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		c.fault(err)
 	}
-	if err := c.checkBlocks(ctx); err != nil {
-		return err
-	}
-	if _, err := readRemovals(filepath.Join(c.path, blocksName)); err != nil {
+	removed, err := readRemovals(filepath.Join(c.path, blocksName))
+	if err != nil {
 		c.fault(err)
+	}
+	if err := c.checkBlocks(ctx, removed.Blocks); err != nil {
+		return err
 	}
 	if _, _, err := readDeletes(filepath.Join(c.path, blocksName)); err != nil {
 		c.fault(err)
@@ -170,7 +171,8 @@ type checkedBlock struct {
 	block.Checked
 }
 
-func (c *checker) checkBlocks(ctx context.Context) error {
+// checkBlocks checks the blocks, but for those that are remembered as removed.
+func (c *checker) checkBlocks(ctx context.Context, removed []string) error {
 	dirs, unfinished, err := block.List(filepath.Join(c.path, blocksName))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // before the first start was done
@@ -184,6 +186,10 @@ func (c *checker) checkBlocks(ctx context.Context) error {
 	var list []checkedBlock
 	mergedInto := map[string]string{}
 	for _, d := range dirs {
+		if slices.Contains(removed, filepath.Base(d)) {
+			c.note("%s was removed, but for its files: the next start does that", d)
+			continue
+		}
 		faults := c.Faults
 		b, err := block.Check(ctx, d, c.fault)
 		if err != nil {

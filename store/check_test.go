@@ -138,8 +138,8 @@ func TestCheckNamesEachFault(t *testing.T) {
 		{"the log's header", func(_ string, _, s []string) { flip(t, s[1], 10) },
 			[]string{"wal/1: offset 0: the header is damaged"}},
 		{"a newer list of removals", func(dir string, _, _ []string) {
-			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":3,"logs":[{"from":2,"to":1}]}`), 0o600))
-		}, []string{"removed.json has version 3, this rwsink knows 2: use a newer rwsink"}},
+			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":4,"logs":[{"from":2,"to":1}]}`), 0o600))
+		}, []string{"removed.json has version 4, this rwsink knows 3: use a newer rwsink"}},
 		{"the list of removals", func(dir string, _, _ []string) {
 			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":1,"logs":[{"from":2,"to":1}]}`), 0o600))
 		}, []string{"removed.json: offset 0: log range 0"}},

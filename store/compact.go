@@ -237,6 +237,11 @@ func (s *Store) merge(ctx context.Context, group []*block.Block) error {
 	if err := m.run(ctx, w); err != nil {
 		return s.abandon(w, err)
 	}
+	if w.Samples() == 0 { // nothing takes their place
+		if err := s.rememberRemoval(math.MinInt64, group...); err != nil {
+			return s.abandon(w, err)
+		}
+	}
 	info := mergedInfo(group)
 	info.Logs = s.reached(info.Logs)
 	b, err := s.publish(ctx, w, info, group)

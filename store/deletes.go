@@ -383,8 +383,9 @@ func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInf
 	d.mu.Lock()
 	recent := d.written()
 	if b != nil {
-		if err = eraseAll(b, recent); err != nil { // what it was made of is still there
-			err = errors.Join(err, s.discard(b))
+		if err = eraseAll(b, recent); err != nil {
+			err = s.reject(b.Dir(), err)
+			b.Release()
 		}
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -73,6 +74,9 @@ func (s *Store) Total() int64 { return s.total() }
 
 // SetMaxSize is for a store without a maintenance loop.
 func (s *Store) SetMaxSize(n int64) { s.o.MaxSize = n }
+
+// SetRetention sets retention by time.
+func (s *Store) SetRetention(d time.Duration) { s.o.Head.Accept.Retention = d }
 
 // Written returns the bytes of blocks written so far.
 func (s *Store) Written() float64 {

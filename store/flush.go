@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -118,7 +117,7 @@ func (s *Store) openWritten(dir string) (*block.Block, error) {
 		b.Release()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.removeDir(dir))
+		return nil, s.reject(dir, err)
 	}
 	return b, nil
 }

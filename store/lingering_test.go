@@ -3,10 +3,13 @@ package store_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rwsink/rwsink/store"
 )
@@ -57,4 +60,68 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 		t.Errorf("left: %q", left)
 	}
 	closeStore(t, s)
+}
+
+// TestRemovalOutlivesARestart: blocks that nothing takes the place of cannot be removed.
+// Whatever is deleted since, a start does not find them, also where it cannot remove them
+// either; the next round that can does, and then knows nothing of them any more.
+func TestRemovalOutlivesARestart(t *testing.T) {
+	ctx := context.Background()
+	for name, remove := range map[string]func(s *store.Store) error{
+		"retention by size": func(s *store.Store) error { s.SetMaxSize(1); return s.Retain() },
+		"retention by time": func(s *store.Store) error { s.SetRetention(10 * time.Second); return s.Retain() },
+		"nothing is left": func(s *store.Store) error {
+			deleteOf(t, s, 3_000, 3_999, "0|1")
+			return s.CleanTombstones(ctx)
+		},
+	} {
+		s, fs, o := rig(t, store.Options{Segment: 400})
+		commit(t, s, 0, 3_000, 10, 1)
+		commit(t, s, 1, 3_000, 10, 1)
+		flushAll(t, s)
+		old := s.BlockDirs()[0]
+		for k := range int64(20) { // so that the log does not reach back
+			commit(t, s, 2, 19_000, 10, float64(k))
+		}
+		flushAll(t, s)
+		must(t, s.CutLog(ctx))
+		refuse := func(op, name string) error {
+			if op == "rename" && name == old+".tmp" {
+				return syscall.EIO
+			}
+			return nil
+		}
+		fs.step = refuse
+		if err := remove(s); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s: %v", name, err)
+		}
+		fs.step = nil
+		deleteOf(t, s, 3_000, 3_999, "1")
+		must(t, s.CutLog(ctx))
+		gone := func(s *store.Store) {
+			if a, b := samplesOf(t, s, 0)+samplesOf(t, s, 1), samplesOf(t, s, 2); a != 0 || b != 10 {
+				t.Errorf("%s: a start finds %d samples of the removed block, %d of the other, want 10", name, a, b)
+			}
+		}
+		reopened(t, fs, o, gone)
+		closeStore(t, s)
+		if _, faults, notes := findings(t, o.Path); len(faults) > 0 || len(notes) != 1 || !strings.Contains(notes[0], "was removed") {
+			t.Errorf("%s: the check finds %q, %q", name, faults, notes)
+		}
+		fs.step = refuse
+		s = start(t, o)
+		gone(s)
+		if left := leftovers(t, s, o.Path); len(left) != 1 {
+			t.Errorf("%s: where it is refused again there is left: %q", name, left)
+		}
+		fs.step = nil
+		must(t, s.Round(ctx))
+		if left := leftovers(t, s, o.Path); len(left) > 0 {
+			t.Errorf("%s: left: %q", name, left)
+		}
+		if text, err := os.ReadFile(filepath.Join(o.Path, "blocks", "removed.json")); err != nil || strings.Contains(string(text), filepath.Base(old)) {
+			t.Errorf("%s: it is still remembered: %s, %v", name, text, err)
+		}
+		closeStore(t, s)
+	}
 }

@@ -158,7 +158,7 @@ func (s *Store) retain() error {
 		}
 		s.head.KeepFrom(maxT + 1)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.forgetRemoved())...)
 }
 
 // retainFrom returns what retention by time reaches back to; ok is false when
@@ -180,7 +180,7 @@ func (s *Store) retainFrom() (bound int64, ok bool) {
 
 // remove removes a block for good; samples before keepFrom are not taken any more.
 func (s *Store) remove(b *block.Block, why string, keepFrom int64) error {
-	if err := s.rememberRemoval(b, keepFrom); err != nil {
+	if err := s.rememberRemoval(keepFrom, b); err != nil {
 		return err
 	}
 	s.log.Info("removing a block", "block", b.Name(), "why", why, "bytes", b.Size())

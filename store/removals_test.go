@@ -22,9 +22,10 @@ func TestListOfRemovals(t *testing.T) {
 		{"version 1", `{"magic":"rwsink-removed","version":1,` + keep + `}`, 1},
 		{"a wrong checksum", `{"magic":"rwsink-removed","version":2,` + keep + `,"crc32c":1}`, 2},
 		{"no checksum", `{"magic":"rwsink-removed","version":2,` + keep + `}`, 2},
+		{"version 2", `{"magic":"rwsink-removed","version":2,` + keep + `,"crc32c":2798138642}`, 1},
 		{"another file", `{"magic":"rwsink-other","version":9,` + keep + `}`, 2},
 		{"broken off", `{"magic":"rwsink-rem`, 2},
-		{"one version newer", `{"magic":"rwsink-removed","version":3,` + keep + `,"more":1}`, -1},
+		{"one version newer", `{"magic":"rwsink-removed","version":4,` + keep + `,"more":1}`, -1},
 	} {
 		s, _, o := rig(t, store.Options{})
 		closeStore(t, s)
@@ -32,7 +33,7 @@ func TestListOfRemovals(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(tc.text), 0o644))
 		s, err := store.Open(o)
 		if tc.want < 0 {
-			if err == nil || !strings.Contains(err.Error(), "removed.json has version 3, this rwsink knows 2: use a newer rwsink") {
+			if err == nil || !strings.Contains(err.Error(), "removed.json has version 4, this rwsink knows 3: use a newer rwsink") {
 				t.Errorf("%s: %v", tc.name, err)
 			}
 			if got, _ := os.ReadFile(path); string(got) != tc.text {

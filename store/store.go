@@ -110,14 +110,14 @@ func (s *Store) open() error {
 	if err := s.removeUnfinishedSnapshots(); err != nil {
 		return err
 	}
+	if err := s.openRemovals(); err != nil {
+		return err
+	}
 	list, err := s.openBlocks()
 	if err != nil {
 		return err
 	}
 	s.blocks.Store(&list)
-	if err := s.openRemovals(); err != nil {
-		return errors.Join(err, s.closeBlocks())
-	}
 	if err := s.openDeletes(); err != nil {
 		return errors.Join(err, s.closeBlocks())
 	}
