@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/prometheus/prometheus/storage"
@@ -121,8 +120,8 @@ func (c *checker) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v := strings.TrimSpace(version); v != layoutVersion {
-		c.damage(name, "layout version %q, this rwsink knows %s: use a newer rwsink", v, layoutVersion)
+	if err := knownLayout(name, version); err != nil {
+		c.fault(err)
 		return nil
 	}
 	id := filepath.Join(c.path, idName)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/fixture"
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/store"
 	"github.com/rwsink/rwsink/store/block"
 )
@@ -138,7 +139,7 @@ func TestCheckNamesEachFault(t *testing.T) {
 		{"the log's header", func(_ string, _, s []string) { flip(t, s[1], 10) },
 			[]string{"wal/1: offset 0: the header is damaged"}},
 		{"a newer list of removals", func(dir string, _, _ []string) {
-			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":4,"logs":[{"from":2,"to":1}]}`), 0o600))
+			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(newer(t, "rwsink-removed", 4)), 0o600))
 		}, []string{"removed.json has version 4, this rwsink knows 3: use a newer rwsink"}},
 		{"the list of removals", func(dir string, _, _ []string) {
 			must(t, os.WriteFile(dir+"/blocks/removed.json", []byte(`{"magic":"rwsink-removed","version":1,"logs":[{"from":2,"to":1}]}`), 0o600))
@@ -149,7 +150,9 @@ func TestCheckNamesEachFault(t *testing.T) {
 		{"no log", func(dir string, _, _ []string) { must(t, os.RemoveAll(dir+"/wal")) },
 			[]string{"wal: offset 0: the log is missing"}},
 		{"a newer layout", func(dir string, _, _ []string) { must(t, os.WriteFile(dir+"/VERSION", []byte("2\n"), 0o600)) },
-			[]string{"VERSION: offset 0: layout version \"2\", this rwsink knows 1: use a newer rwsink"}},
+			[]string{"VERSION: layout version 2, this rwsink knows 1: use a newer rwsink"}},
+		{"a damaged layout", func(dir string, _, _ []string) { must(t, os.WriteFile(dir+"/VERSION", []byte("q\n"), 0o600)) },
+			[]string{"VERSION: offset 0: layout version \"q\", want a number: if no newer rwsink has used the directory, write 1"}},
 	}
 	all := damage{name: "four at once"}
 	for _, i := range []int{0, 1, 7, 8} {
@@ -250,13 +253,22 @@ func rewrite(t *testing.T, path string, f func(*block.Info)) {
 	must(t, err)
 	must(t, json.Unmarshal(b, &info))
 	f(&info)
-	info.CRC = 0
-	b, err = json.Marshal(info)
-	must(t, err)
-	info.CRC = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
-	b, err = json.Marshal(info)
+	b, err = jsonfile.Encode(jsonfile.Kind{Magic: info.Magic, Newest: info.Version}, &info)
 	must(t, err)
 	must(t, os.WriteFile(path, b, 0o600))
+}
+
+// newer returns a small file as a later version may write it.
+func newer(t *testing.T, magic string, version int) string {
+	t.Helper()
+	f := struct {
+		jsonfile.Head
+		More int `json:"more"`
+		jsonfile.Sum
+	}{More: 1}
+	b, err := jsonfile.Encode(jsonfile.Kind{Magic: magic, Newest: version}, &f)
+	must(t, err)
+	return string(b)
 }
 
 // TestCheckOfGenerations copies a block: neither of the two came later.

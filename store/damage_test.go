@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -87,6 +88,44 @@ func TestHarmedFilesAtStart(t *testing.T) {
 					t.Errorf("check afterwards: %q", faults)
 				}
 			})
+		}
+	}
+}
+
+// TestADamagedVersionIsNoNewerOne flips each bit of the version in each small file: the
+// store starts, and only what the file said is not known.
+func TestADamagedVersionIsNoNewerOne(t *testing.T) {
+	for _, file := range []string{"rwsink.json", "removed.json", "deletes.json"} {
+		for bit := range 8 {
+			s, _, o := rig(t, store.Options{Segment: 400})
+			for i, at := range []int64{3_000, 12_000, 19_000} {
+				commit(t, s, i, at, 10, 1)
+				flushAll(t, s)
+			}
+			s.SetMaxSize(1)
+			must(t, s.Retain())
+			deleteOf(t, s, 19_000, 19_400, "2")
+			path := filepath.Join(o.Path, "blocks", file)
+			if file == "rwsink.json" {
+				path = filepath.Join(s.BlockDirs()[0], file)
+			}
+			closeStore(t, s)
+			data, err := os.ReadFile(path)
+			must(t, err)
+			at := bytes.Index(data, []byte(`"version":`)) + len(`"version":`)
+			if data[at] == ' ' {
+				at++
+			}
+			data[at] ^= 1 << bit
+			must(t, os.WriteFile(path, data, 0o600))
+			if s, err = store.Open(o); err != nil {
+				t.Fatalf("%s with version %q: %v", file, data[at], err)
+			}
+			must(t, s.ReplayOnly(context.Background()))
+			if n := samplesOf(t, s, 2); n != 5 {
+				t.Errorf("%s with version %q: %d samples, want 5", file, data[at], n)
+			}
+			closeStore(t, s)
 		}
 	}
 }

@@ -312,7 +312,7 @@ func TestDamagedListOfDeletes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{"", "{", strings.Replace(string(data), "12500", "12400", 1), strings.Replace(string(data), "rwsink-deletes", "other", 1)} {
+	for _, bad := range []string{"", "{", strings.Replace(string(data), `"version":1`, `"version":5`, 1), strings.Replace(string(data), "12500", "12400", 1), strings.Replace(string(data), "rwsink-deletes", "other", 1)} {
 		if err := os.WriteFile(name, []byte(bad), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +326,7 @@ func TestDamagedListOfDeletes(t *testing.T) {
 		}
 		closeStore(t, s)
 	}
-	newer := strings.Replace(string(data), `"version":1`, `"version":2`, 1)
+	newer := newer(t, "rwsink-deletes", 2)
 	if err := os.WriteFile(name, []byte(newer), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -65,10 +66,19 @@ func checkVersion(fs vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	if v := strings.TrimSpace(got); v != layoutVersion {
-		return fmt.Errorf("%s: layout version %q, this rwsink knows %s: use a newer rwsink", name, v, layoutVersion)
+	return knownLayout(name, got)
+}
+
+// knownLayout says why the text of the file VERSION is not that of our layout.
+func knownLayout(name, text string) error {
+	v := strings.TrimSpace(text)
+	switch n, err := strconv.Atoi(v); {
+	case v == layoutVersion:
+		return nil
+	case err != nil || n < 1:
+		return &vfs.CorruptError{Path: name, Err: fmt.Errorf("layout version %q, want a number: if no newer rwsink has used the directory, write %s", v, layoutVersion)}
 	}
-	return nil
+	return fmt.Errorf("%s: layout version %s, this rwsink knows %s: use a newer rwsink", name, v, layoutVersion)
 }
 
 // smallFiles are the files that are replaced as a whole, relative to the directory.

@@ -408,14 +408,7 @@ func TestStrangersInTheDirectory(t *testing.T) {
 	}
 	closeStore(t, s)
 	info := filepath.Join(mine, "rwsink.json")
-	data, err := os.ReadFile(info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	newer := strings.Replace(string(data), `"version": 2`, `"version": 3`, 1)
-	if err := os.WriteFile(info, []byte(newer), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(info, []byte(newer(t, "rwsink-block", 3)), 0o644))
 	if s, err := store.Open(o); err == nil || !strings.Contains(err.Error(), "newer rwsink") {
 		t.Errorf("a newer block: %v, %v", s, err)
 	}

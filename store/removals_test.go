@@ -25,7 +25,8 @@ func TestListOfRemovals(t *testing.T) {
 		{"version 2", `{"magic":"rwsink-removed","version":2,` + keep + `,"crc32c":2798138642}`, 1},
 		{"another file", `{"magic":"rwsink-other","version":9,` + keep + `}`, 2},
 		{"broken off", `{"magic":"rwsink-rem`, 2},
-		{"one version newer", `{"magic":"rwsink-removed","version":4,` + keep + `,"more":1}`, -1},
+		{"one version newer", newer(t, "rwsink-removed", 4), -1},
+		{"a damaged version", `{"magic":"rwsink-removed","version":4,` + keep + `,"crc32c":1}`, 2},
 	} {
 		s, _, o := rig(t, store.Options{})
 		closeStore(t, s)

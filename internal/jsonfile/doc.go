@@ -9,11 +9,12 @@
 //   - A file is replaced as a whole: there is the old one or the new one, durable,
 //     whenever the power fails. What is being written has vfs.TmpSuffix behind its
 //     name; the owner removes what a killed process left of that.
-//   - Magic, then version, then checksum are judged, each with its own error: a file
-//     of a newer rwsink is not damaged, and whoever meets one must leave it alone.
+//   - A file of a newer rwsink is not damaged, and whoever meets one must leave it alone.
+//     It is told from one whose version is damaged by its checksum: magic and version
+//     stand first and the checksum last in every version.
 //   - The checksum is the CRC-32 (Castagnoli) of the object as encoding/json writes
 //     it without white space and with the checksum 0. So it does not depend on
-//     indentation, and a field that this version does not know breaks it.
+//     indentation, nor on the fields there are.
 //
 // It has no state and no lock: who may write a file is its owner's affair.
 //

@@ -1,10 +1,14 @@
 package jsonfile
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
+	"slices"
+	"strconv"
 
 	"github.com/rwsink/rwsink/internal/vfs"
 )
@@ -17,7 +21,7 @@ type Head struct {
 
 // Sum is the last field of every file, embedded.
 type Sum struct {
-	CRC uint32 `json:"crc32c"` // of the object, as encoding/json writes it with crc32c 0
+	CRC uint32 `json:"crc32c"` // of the object without white space, with crc32c 0
 }
 
 func (h *Head) head() *Head { return h }
@@ -37,7 +41,7 @@ type Kind struct {
 	Indent         string // of the file's lines; "" is one line
 }
 
-// NewerError says that a file was written by a newer rwsink. It is not damaged.
+// NewerError says that a file was written by a newer rwsink: its checksum is right.
 type NewerError struct {
 	Path       string
 	Got, Known int // versions
@@ -51,26 +55,48 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Encode fills in magic, version and checksum of f and returns the bytes of the file.
 func Encode(k Kind, f File) ([]byte, error) {
-	*f.head() = Head{k.Magic, k.Newest}
-	crc, err := checksum(f)
+	*f.head(), *f.sum() = Head{k.Magic, k.Newest}, Sum{}
+	data, err := json.Marshal(f)
 	if err != nil {
 		return nil, err
 	}
-	f.sum().CRC = crc
-	data, err := json.Marshal(f)
-	if k.Indent != "" && err == nil {
+	f.sum().CRC = crc32.Checksum(data, castagnoli)
+	if k.Indent == "" {
+		data, err = json.Marshal(f)
+	} else {
 		data, err = json.MarshalIndent(f, "", k.Indent)
 	}
 	return append(data, '\n'), err
 }
 
-// checksum returns what the checksum of f is to be.
-func checksum(f File) (uint32, error) {
-	was := f.sum().CRC
-	f.sum().CRC = 0
-	data, err := json.Marshal(f)
-	f.sum().CRC = was
-	return crc32.Checksum(data, castagnoli), err
+// sumField is the last field, up to its value.
+var sumField = []byte(`"crc32c":`)
+
+// checkSum returns what is wrong with the checksum of a file, of whatever version.
+func checkSum(data []byte) error {
+	var text bytes.Buffer
+	if err := json.Compact(&text, data); err != nil {
+		return err
+	}
+	before, value, ok := cutLast(text.Bytes(), sumField)
+	got, err := strconv.ParseUint(string(bytes.TrimSuffix(value, []byte("}"))), 10, 32)
+	if !ok || err != nil {
+		return errors.New("no checksum at its end")
+	}
+	want := crc32.Checksum(slices.Concat(before, sumField, []byte("0}")), castagnoli)
+	if uint32(got) != want {
+		return fmt.Errorf("checksum %08x, want %08x", got, want)
+	}
+	return nil
+}
+
+// cutLast is bytes.Cut around the last sep.
+func cutLast(s, sep []byte) (before, after []byte, ok bool) {
+	i := bytes.LastIndex(s, sep)
+	if i < 0 {
+		return s, nil, false
+	}
+	return s[:i], s[i+len(sep):], true
 }
 
 // Decode reads f from the bytes of the file at path. After an error f is not to be
@@ -82,22 +108,20 @@ func Decode(path string, data []byte, k Kind, f File) error {
 	if err := json.Unmarshal(data, f); err != nil {
 		return damaged("%w", err)
 	}
-	switch h := f.head(); {
+	h, err := f.head(), checkSum(data)
+	switch {
 	case h.Magic != k.Magic:
 		return damaged("magic %q, want %q", h.Magic, k.Magic)
-	case h.Version > k.Newest:
-		return &NewerError{path, h.Version, k.Newest}
 	case h.Version < k.Oldest:
 		return damaged("version %d, want %d to %d", h.Version, k.Oldest, k.Newest)
-	case h.Version <= k.Unsummed:
+	case h.Version <= k.Unsummed && f.sum().CRC == 0:
 		return nil
-	}
-	crc, err := checksum(f)
-	if err != nil {
+	case err != nil && h.Version > k.Newest:
+		return damaged("version %d, want %d to %d, with %w", h.Version, k.Oldest, k.Newest, err)
+	case err != nil:
 		return damaged("%w", err)
-	}
-	if crc != f.sum().CRC {
-		return damaged("checksum %08x, want %08x", crc, f.sum().CRC)
+	case h.Version > k.Newest:
+		return &NewerError{path, h.Version, k.Newest}
 	}
 	return nil
 }

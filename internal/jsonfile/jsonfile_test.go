@@ -44,7 +44,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestRefusals judges magic, then version, then checksum.
+// TestRefusals tells damage from a later version, whichever byte is damaged.
 func TestRefusals(t *testing.T) {
 	l := list{Names: []string{"a", "b"}}
 	sound, err := jsonfile.Encode(kind, &l)
@@ -62,12 +62,16 @@ func TestRefusals(t *testing.T) {
 		{"more than one", string(sound) + "{}", "after top-level value"},
 		{"another type", `{"magic":7}`, "cannot unmarshal"},
 		{"another magic", change("some-list", "some-more"), `magic "some-more", want "some-list"`},
-		{"another magic, newer", `{"magic":"some-more","version":9}`, "magic"},
-		{"one version newer", change(`"version":4`, `"version":5`), "newer"},
-		{"newer with what is not known", `{"magic":"some-list","version":5,"names":[],"more":{}}`, "newer"},
+		{"another magic, newer", string(newer(t, "some-more", "")), "magic"},
+		{"one version newer", string(newer(t, "some-list", "")), "newer"},
+		{"one version newer, indented", string(newer(t, "some-list", " ")), "newer"},
+		{"a damaged version", change(`"version":4`, `"version":5`), "version 5, want 2 to 4, with checksum"},
+		{"a newer one without a sum", `{"magic":"some-list","version":5,"names":[],"more":{}}`, "version 5, want 2 to 4, with no checksum"},
+		{"a newer one that is damaged", strings.Replace(string(newer(t, "some-list", "")), "crc32c", "crc32d", 2), "with checksum"},
 		{"too old", change(`"version":4`, `"version":1`), "version 1, want 2 to 4"},
 		{"a negative version", change(`"version":4`, `"version":-1`), "version -1, want 2 to 4"},
-		{"an older version", change(`"version":4`, `"version":3`), "checksum"}, // its sum is of another version
+		{"an older version", change(`"version":4`, `"version":3`), "checksum"},        // its sum is of another version
+		{"one that had no sum yet", change(`"version":4`, `"version":2`), "checksum"}, // and has one
 		{"one without a sum", `{"magic":"some-list","version":2,"names":["a"]}`, ""},
 		{"a value", change(`"a"`, `"c"`), "checksum"},
 		{"the sum", change(`"crc32c":`, `"crc32c":1,"was":`), "checksum"},
@@ -87,13 +91,33 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for i := range sound[:len(sound)-1] { // but for the newline
-		flipped := bytes.Clone(sound)
-		flipped[i] ^= 1
-		var got list
-		if err := jsonfile.Decode("x", flipped, kind, &got); err == nil {
-			t.Errorf("byte %d flipped is not noticed: %s", i, flipped)
+		for bit := range 8 {
+			flipped := bytes.Clone(sound)
+			flipped[i] ^= 1 << bit
+			var got list
+			var corrupt *vfs.CorruptError
+			if err := jsonfile.Decode("x", flipped, kind, &got); !errors.As(err, &corrupt) {
+				t.Errorf("byte %d flipped is no damage, but %v: %s", i, err, flipped)
+			}
 		}
 	}
+}
+
+// newer returns a file of the version after kind's, with fields that kind does not know;
+// one is called as the checksum is.
+func newer(t *testing.T, magic, indent string) []byte {
+	t.Helper()
+	f := struct {
+		jsonfile.Head
+		More map[string]int `json:"more"`
+		Text string         `json:"text"`
+		jsonfile.Sum
+	}{More: map[string]int{"crc32c": 1}, Text: `<"crc32c":7}`}
+	data, err := jsonfile.Encode(jsonfile.Kind{Magic: magic, Newest: kind.Newest + 1, Indent: indent}, &f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func TestRead(t *testing.T) {
