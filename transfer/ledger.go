@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/internal/vfs"
 )
 
@@ -26,21 +27,19 @@ import (
 // stands behind the file's name and a dot.
 const ledgerName = "rwsink-export.json"
 
-const (
-	ledgerMagic   = "rwsink-export"
-	ledgerVersion = 1
-)
+// The first line, by itself, has the form of a small file.
+var ledgerKind = jsonfile.Kind{Magic: "rwsink-export", Oldest: 1, Newest: 2, Unsummed: 1}
 
 // ledgerHead is the first line: what was asked for.
 type ledgerHead struct {
-	Magic    string   `json:"magic"`
-	Version  int      `json:"version"`
+	jsonfile.Head
 	Source   string   `json:"source"` // store.Identity
 	Format   Format   `json:"format"`
 	From     int64    `json:"from"`
 	To       int64    `json:"to"`
 	Matchers []string `json:"matchers"`
 	RangeMs  int64    `json:"rangeMs"`
+	jsonfile.Sum
 }
 
 // String names what was asked for, in the words of the flags.
@@ -76,11 +75,26 @@ type ledger struct {
 	entries map[int64]ledgerEntry // by begin, the last of each
 }
 
-// openLedger opens the ledger, or begins one when there is none, which is only
-// right where there is no output yet. One of another export is an error.
-func openLedger(path string, head ledgerHead) (l *ledger, err error) {
-	head.Magic, head.Version = ledgerMagic, ledgerVersion
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+// beginLedger makes the ledger of an output that is not there yet.
+func beginLedger(path string, head ledgerHead) (*ledger, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	l := &ledger{file: f, entries: map[int64]ledgerEntry{}}
+	if err := l.begin(head); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return l, nil
+}
+
+// findLedger opens the ledger of an output; it is nil when there is none. One of another
+// export is an error, and so is a file that is no ledger; either is left as it is.
+func findLedger(path string, head ledgerHead) (l *ledger, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +109,14 @@ func openLedger(path string, head ledgerHead) (l *ledger, err error) {
 		return nil, err
 	}
 	whole := bytes.LastIndexByte(data, '\n') + 1 // a line that was broken off says nothing
+	if whole > 0 {
+		err = l.read(path, data[:whole], head)
+	} else if begin := `{"magic":"` + ledgerKind.Magic; !bytes.HasPrefix(data, []byte(begin)) && !strings.HasPrefix(begin, string(data)) {
+		err = fmt.Errorf("%s: not the ledger of an export", path)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := f.Truncate(int64(whole)); err != nil {
 		return nil, err
 	}
@@ -102,32 +124,37 @@ func openLedger(path string, head ledgerHead) (l *ledger, err error) {
 		return nil, err
 	}
 	if whole == 0 {
-		if err := l.append(head); err != nil {
-			return nil, err
-		}
-		return l, vfs.OS{}.SyncDir(filepath.Dir(path))
+		return l, l.begin(head)
 	}
-	return l, l.read(path, data[:whole], head)
+	return l, nil
+}
+
+// begin writes the first line of an empty ledger.
+func (l *ledger) begin(head ledgerHead) error {
+	line, err := jsonfile.Encode(ledgerKind, &head)
+	if err == nil {
+		err = l.append(line)
+	}
+	if err != nil {
+		return err
+	}
+	return vfs.OS{}.SyncDir(filepath.Dir(l.file.Name()))
 }
 
 func (l *ledger) read(path string, data []byte, want ledgerHead) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
+	first, rest, _ := bytes.Cut(data, []byte("\n"))
 	var got ledgerHead
-	if err := dec.Decode(&got); err != nil {
-		return fmt.Errorf("%s: not the ledger of an export: %w", path, err)
+	if err := jsonfile.Decode(path, first, ledgerKind, &got); err != nil {
+		return err
 	}
-	if got.Magic != ledgerMagic {
-		return fmt.Errorf("%s: not the ledger of an export: magic %q, want %q", path, got.Magic, ledgerMagic)
-	}
-	if got.Version > ledgerVersion {
-		return fmt.Errorf("%s has version %d, this rwsink knows %d: use a newer rwsink", path, got.Version, ledgerVersion)
-	}
+	got.Head, got.Sum = want.Head, want.Sum
 	if got.Source != want.Source {
 		return fmt.Errorf("%s: the output is of another data directory: of that whose ID is %s, and not %s", path, got.Source, want.Source)
 	}
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%s: the output is of another export: of %s, and not of %s", path, got, want)
 	}
+	dec := json.NewDecoder(bytes.NewReader(rest))
 	for n := 1; dec.More(); n++ {
 		var e ledgerEntry
 		if err := dec.Decode(&e); err != nil {
@@ -141,15 +168,15 @@ func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 // note writes an entry, durably.
 func (l *ledger) note(e ledgerEntry) error {
 	l.entries[e.Begin] = e
-	return l.append(e)
-}
-
-func (l *ledger) append(line any) error {
-	text, err := json.Marshal(line)
+	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	if _, err := l.file.Write(append(text, '\n')); err != nil {
+	return l.append(append(line, '\n'))
+}
+
+func (l *ledger) append(line []byte) error {
+	if _, err := l.file.Write(line); err != nil {
 		return fmt.Errorf("%s: %w", l.file.Name(), err)
 	}
 	return l.file.Sync()

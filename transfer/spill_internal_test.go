@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/ooo"
 )
 
@@ -204,27 +205,52 @@ func TestLedgerLetsGoFirst(t *testing.T) {
 	}
 }
 
+// TestLedgerRefuses: a ledger of another export, of another version or none at all is an
+// error and is left as it is; one that was broken off, or is of version 1, goes on.
 func TestLedgerRefuses(t *testing.T) {
 	head := ledgerHead{Format: JSON, From: 1, To: 2, RangeMs: 3}
+	line := func(version int, magic string, to int64) string {
+		other := head
+		other.To = to
+		text, err := jsonfile.Encode(jsonfile.Kind{Magic: magic, Newest: version}, &other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const old = `{"magic":"rwsink-export","version":1,"source":"","format":"json","from":1,"to":2,"matchers":null,"rangeMs":3}` + "\n"
+	ours := line(2, "rwsink-export", 2)
 	for text, want := range map[string]string{
-		"{}\n": "not the ledger",
-		"x\n":  "not the ledger",
-		`{"magic":"rwsink-export","version":2}` + "\n":                                                                                     "newer rwsink",
-		`{"magic":"rwsink-export","version":1,"format":"json","from":1,"to":3,"matchers":null,"rangeMs":3}` + "\n":                         "another export",
-		`{"magic":"rwsink-export","version":1,"format":"json","from":1,"to":2,"matchers":null,"rangeMs":3}` + "\nx\n":                      "invalid character",
-		`{"magic":"rwsink-export","version":1,"format":"json","from":1,"to":2,"matchers":null,"rangeMs":3}` + "\n" + `{"begin":1,"done":t`: "",
-		"": "",
+		"{}\n":                                 `magic "", want "rwsink-export"`,
+		"x\n":                                  "invalid character",
+		"x":                                    "not the ledger",
+		`{"magic":"mine"}`:                     "not the ledger",
+		line(2, "rwsink-block", 2):             `magic "rwsink-block"`,
+		line(3, "rwsink-export", 2):            "has version 3, this rwsink knows 2: use a newer rwsink",
+		line(2, "rwsink-export", 3):            "another export",
+		strings.ReplaceAll(ours, ":2,", ":3,"): "version 3, want 1 to 2, with checksum",
+		strings.ReplaceAll(ours, `:1,`, `:0,`): "checksum",
+		ours + "x\n":                           "invalid character",
+		ours + `{"begin":1,"done":t`:           "",
+		ours[:30]:                              "",
+		ours[:3]:                               "",
+		old + `{"begin":1,"done":true}` + "\n": "",
+		strings.Replace(old, ":2,", ":3,", 1):  "another export",
+		"":                                     "",
 	} {
 		path := filepath.Join(t.TempDir(), "ledger")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := openLedger(path, head)
+		l, err := findLedger(path, head)
 		if err == nil {
 			err = l.close()
 		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if left, err := os.ReadFile(path); err != nil || want != "" && string(left) != text {
+			t.Errorf("%q became %q, %v", text, left, err)
 		}
 	}
 }

@@ -26,28 +26,32 @@ type blockTarget struct {
 }
 
 // openBlocks makes the directory, or takes up one with a ledger of the same export.
-func openBlocks(dir string, head ledgerHead) (*blockTarget, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+func openBlocks(dir string, head ledgerHead) (t *blockTarget, err error) {
+	path := filepath.Join(dir, ledgerName)
+	t = &blockTarget{dir: dir, rangeMs: head.RangeMs}
+	if t.ledger, err = findLedger(path, head); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, ledgerName)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	if t.ledger == nil {
 		entries, err := os.ReadDir(dir)
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
 		if len(entries) > 0 {
 			return nil, fmt.Errorf("%s is not empty: it has %s", dir, entries[0].Name())
 		}
-	}
-	l, err := openLedger(path, head)
-	if err == nil {
-		// Empty: promtool dumps no directory without one.
-		if err = os.MkdirAll(filepath.Join(dir, "wal"), 0o777); err != nil {
-			err = errors.Join(err, l.close())
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, err
+		}
+		if t.ledger, err = beginLedger(path, head); err != nil {
+			return nil, err
 		}
 	}
-	return &blockTarget{dir: dir, rangeMs: head.RangeMs, ledger: l}, err
+	// Empty: promtool dumps no directory without one.
+	if err := os.MkdirAll(filepath.Join(dir, "wal"), 0o777); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	return t, nil
 }
 
 func (t *blockTarget) close() error { return t.ledger.close() }
@@ -174,29 +178,39 @@ type lineTarget struct {
 }
 
 // openLines makes the file, or takes up one with a ledger of the same export.
-func openLines(path string, head ledgerHead, stamp func(begin int64) string) (t *lineTarget, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
+func openLines(path string, head ledgerHead, stamp func(begin int64) string) (_ *lineTarget, err error) {
+	ledgerPath := path + "." + ledgerName
+	t := &lineTarget{stamp: stamp}
+	if t.ledger, err = findLedger(ledgerPath, head); err != nil {
 		return nil, err
 	}
-	t = &lineTarget{file: f, w: bufio.NewWriterSize(f, outBuffer), stamp: stamp}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.Close())
+			err = errors.Join(err, t.ledger.close())
 		}
 	}()
-	size, err := f.Seek(0, io.SeekEnd)
+	if t.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.file.Close())
+		}
+	}()
+	t.w = bufio.NewWriterSize(t.file, outBuffer)
+	size, err := t.file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
 	}
-	ledgerPath := path + "." + ledgerName
-	if _, err := os.Stat(ledgerPath); errors.Is(err, os.ErrNotExist) && size > 0 {
+	if t.ledger == nil && size > 0 {
 		return nil, fmt.Errorf("%s is not empty: it has %d bytes", path, size)
 	}
 	if err := (vfs.OS{}).SyncDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	t.ledger, err = openLedger(ledgerPath, head)
+	if t.ledger == nil {
+		t.ledger, err = beginLedger(ledgerPath, head)
+	}
 	return t, err
 }
 

@@ -19,5 +19,5 @@
 // It has no state and no lock: who may write a file is its owner's affair.
 //
 // Not here: what the fields mean; files of other forms (VERSION, ID, meta.json,
-// tombstones, the ledger of an export, which is appended to).
+// tombstones, the ledger of an export but for its first line: it is appended to).
 package jsonfile
