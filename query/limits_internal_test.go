@@ -102,6 +102,17 @@ func TestSampleLimit(t *testing.T) {
 	}
 }
 
+func TestNoLimits(t *testing.T) {
+	r := newRig(t, Options{SampleLimit: -1, Concurrency: -1})
+	fill(t, r, 2, 50)
+	if got := r.ask(t, modeSamples, everything(eq("__name__", "m"))); len(got) != 2 || len(got[0].points) != 50 {
+		t.Errorf("%d series", len(got))
+	}
+	if h := New(Options{SampleLimit: -1, Concurrency: -1}).(*handler); h.SampleLimit < math.MaxInt || cap(h.gate.slots) < math.MaxInt32 {
+		t.Errorf("at most %d samples, %d reads at a time", h.SampleLimit, cap(h.gate.slots))
+	}
+}
+
 func TestNotReady(t *testing.T) {
 	s := openStore(t)
 	defer func() { // Close wants the replay done

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -15,7 +16,8 @@ import (
 	"github.com/rwsink/rwsink/store"
 )
 
-// Options configure the read handler. Zero limits take the defaults of their flags.
+// Options configure the read handler. Zero limits take the defaults of their flags; the
+// first two are none at all where they are negative.
 type Options struct {
 	Store          *store.Store
 	ExternalLabels labels.Labels // --external-label
@@ -48,11 +50,17 @@ type handler struct {
 // http.ErrAbortHandler when a reply fails after its first byte, which makes the
 // server break the connection.
 func New(o Options) http.Handler {
-	if o.SampleLimit <= 0 {
+	switch {
+	case o.SampleLimit == 0:
 		o.SampleLimit = DefaultSampleLimit
+	case o.SampleLimit < 0:
+		o.SampleLimit = math.MaxInt
 	}
-	if o.Concurrency <= 0 {
+	switch {
+	case o.Concurrency == 0:
 		o.Concurrency = DefaultConcurrency
+	case o.Concurrency < 0:
+		o.Concurrency = math.MaxInt32
 	}
 	if o.MaxFrameBytes <= 0 {
 		o.MaxFrameBytes = DefaultMaxFrameBytes

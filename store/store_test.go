@@ -204,3 +204,42 @@ func TestUnknownLayoutIsRefused(t *testing.T) {
 		t.Fatal("a directory of a newer layout was opened")
 	}
 }
+
+// TestTheLongestAndShortestDurations: the bounds on time are what the flags take at most,
+// and at least: nothing overflows on the way from accepting to retention.
+func TestTheLongestAndShortestDurations(t *testing.T) {
+	const year, now = 365 * 24 * 3600 * 1000, int64(1_700_000_000_000)
+	for _, tc := range []struct {
+		d    time.Duration
+		want []int64 // of what is sent, in years from now
+	}{
+		{math.MaxInt64, []int64{-290, -50, 0, 50, 290}},
+		{time.Millisecond, []int64{0}},
+	} {
+		o := store.Options{Head: head.Options{Accept: head.Accept{
+			Retention: tc.d, MaxFuture: tc.d, Now: func() time.Time { return time.UnixMilli(now) },
+		}}}
+		s, _, o := rig(t, o)
+		o.Head.Accept.Window = tc.d
+		closeStore(t, s)
+		s = start(t, o)
+		for _, y := range []int64{-300, -290, -50, 0, 50, 290, 300} {
+			b := s.Head().NewBatch()
+			b.Float(resolve(t, s.Head(), 0), now+y*year, 0, 1)
+			_, err := s.Head().Commit(context.Background(), b)
+			must(t, err)
+			b.Release()
+		}
+		must(t, s.Round(context.Background()))
+		must(t, s.Flush(context.Background()))
+		must(t, s.Round(context.Background()))
+		var want []string
+		for _, y := range tc.want {
+			want = append(want, fmt.Sprintf("0 %d %x", now+y*year, bits(1)))
+		}
+		if got := sorted(read(t, s)); !slices.Equal(got, sorted(want)) {
+			t.Errorf("%v: got %q, want %q", tc.d, got, want)
+		}
+		closeStore(t, s)
+	}
+}

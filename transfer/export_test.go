@@ -155,6 +155,11 @@ func TestExportIsReadByPrometheus(t *testing.T) {
 			t.Errorf("%s, again: %+v, want all of %+v kept", tc.name, again, out)
 		}
 	}
+	longest := transfer.ExportOptions{Store: options(dir), Output: filepath.Join(t.TempDir(), "out"), Format: transfer.Blocks,
+		From: math.MinInt64, To: math.MaxInt64, Range: math.MaxInt64}
+	if out := export(t, longest); out.Samples != uint64(len(want)) || out.Ranges > 2 { // before and after 1970
+		t.Errorf("in ranges of the longest duration: %+v, want %d samples", out, len(want))
+	}
 	same(t, "the directory after the exports", readDir(t, dir), want)
 }
 

@@ -23,12 +23,14 @@ const (
 	minute = float64(time.Minute)
 	day    = 24 * float64(time.Hour)
 	year   = 365 * day
+	// longest is the longest duration that there is, which reaches beyond any sample.
+	longest = float64(math.MaxInt64)
 )
 
 // bounds are what the numbers among the flags may be, by flag, in all commands
 // alike. Outside of them a value is a slip, does nothing, or breaks something later.
 var bounds = map[string]span{
-	"storage.retention.time": {minute, 100 * year, true},
+	"storage.retention.time": {float64(time.Millisecond), longest, true},
 	// A segment of the log is 128 MiB, and removed as a whole; two are the least
 	// that leave room for blocks.
 	"storage.retention.size": {256 << 20, 1 << 60, true},
@@ -39,19 +41,19 @@ var bounds = map[string]span{
 	// A chunk of a block has four times as many and must have room for as many again.
 	"storage.chunk-samples": {1, 8191, false},
 	"storage.exemplars":     {1, 10_000_000, true}, // 100 bytes each, taken at start
-	"ooo.window":            {float64(time.Millisecond), 100 * year, true},
-	"limits.max-future":     {float64(time.Millisecond), 10 * year, true},
+	"ooo.window":            {float64(time.Millisecond), longest, true},
+	"limits.max-future":     {float64(time.Millisecond), longest, true},
 	"limits.body":           {1 << 10, 4<<30 - 1, false}, // snappy's lengths have 32 bits
 	"limits.decoded":        {1 << 10, 4<<30 - 1, false},
 	"limits.in-flight":      {1, 1_000_000, false},
 	"limits.series":         {1, 1e9, true},
 	"limits.labels":         {1, 100_000, false},
 	"limits.max-memory":     {64 << 20, 1 << 50, true},
-	"read.sample-limit":     {1, 1<<31 - 1, false},
-	"read.concurrent-limit": {1, 10_000, false},
+	"read.sample-limit":     {1, 1e12, true},
+	"read.concurrent-limit": {1, 1_000_000, true},
 	"read.max-frame-bytes":  {1 << 10, 50_000_000, false}, // clients refuse more
 
-	"block-duration": {minute, year, false}, // of export
+	"block-duration": {minute, longest, false}, // of export
 
 	"protocol":   {1, 2, false},
 	"series":     {1, 1 << 28, false},
@@ -197,6 +199,8 @@ func duration(v float64) string {
 	switch {
 	case v == 0:
 		return "0s"
+	case v >= longest: // which no int64 holds, rounded as it is
+		return number(math.Floor(v/year)) + "y"
 	case math.Mod(v, year) == 0:
 		return number(v/year) + "y"
 	case math.Mod(v, day) == 0:

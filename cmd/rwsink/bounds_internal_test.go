@@ -41,7 +41,7 @@ var values = map[string]struct {
 	"web.config.file":    {[]string{"", "web.yml"}, nil, ""},
 
 	"storage.path":           {[]string{"data", "/a b"}, []string{""}, "want a directory"},
-	"storage.retention.time": {[]string{"0", "0s", "2h", "15d", "100y"}, []string{"1ms", "59s", "101y", "300y", "-15d", "15", "x", ""}, "want 0, or 1m to 100y"},
+	"storage.retention.time": {[]string{"0", "0s", "1ms", "1s", "2h", "15d", "1y6w", "100y", "200y", "292y24w3d23h47m16s854ms"}, []string{"293y", "1000000y", "-15d", "15", "1.5d", "x", ""}, "want 0, or 1ms to 292y"},
 	"storage.retention.size": {[]string{"0", "256MiB", "268435456", "1EiB"}, []string{"1", "255MiB", "2EiB", "-1", "-1GiB", "much", ""}, "want 0, or 256MiB to 1EiB"},
 	"storage.wal-max-size":   {[]string{"128MiB", "2GiB", "1EiB"}, []string{"0", "0B", "1", "127MiB", "2EiB", "-1", "x", ""}, "want 128MiB to 1EiB"},
 	"storage.block-duration": {[]string{"1m", "2h", "15d"}, []string{"0", "1ms", "59s", "32d", "-2h", "2", "x", ""}, "want 1m to 31d"},
@@ -51,8 +51,8 @@ var values = map[string]struct {
 	"storage.chunk-samples":  {[]string{"1", "240", "8191"}, []string{"0", "8192", "-1", "1e3", "x", ""}, "want 1 to 8191"},
 	"storage.exemplars":      {[]string{"0", "1", "10000000"}, []string{"10000001", "-1", "x", ""}, "want 0, or 1 to 10000000"},
 
-	"ooo.window":        {[]string{"retention", "0", "0s", "1ms", "90m", "100y"}, []string{"101y", "-1m", "soon", "5", ""}, "want 0, or 1ms to 100y"},
-	"limits.max-future": {[]string{"0", "1ms", "10m", "10y"}, []string{"11y", "-1s", "x", "5", ""}, "want 0, or 1ms to 10y"},
+	"ooo.window":        {[]string{"retention", "0", "0s", "1ms", "90m", "100y", "292y"}, []string{"293y", "-1m", "soon", "5", ""}, "want 0, or 1ms to 292y"},
+	"limits.max-future": {[]string{"0", "1ms", "10m", "10y", "292y"}, []string{"293y", "-1s", "x", "5", ""}, "want 0, or 1ms to 292y"},
 
 	"limits.body":       {[]string{"1KiB", "32MiB", "4294967295"}, []string{"0", "1", "1023", "4GiB", "-1", "-1MiB", "much", ""}, "want 1KiB to 4294967295"},
 	"limits.decoded":    {[]string{"1KiB", "32MiB", "4294967295"}, []string{"0", "1", "1023", "4GiB", "-1", "x", ""}, "want 1KiB to 4294967295"},
@@ -64,8 +64,8 @@ var values = map[string]struct {
 	"write.relabel-config": {[]string{"", "rules.yml"}, nil, ""},
 	"write.refused-status": {[]string{"400", "204"}, []string{"500", "200", ""}, "400,204"},
 
-	"read.sample-limit":     {[]string{"1", "2147483647"}, []string{"0", "2147483648", "-1", "x", ""}, "want 1 to 2147483647"},
-	"read.concurrent-limit": {[]string{"1", "10000"}, []string{"0", "10001", "-1", "x", ""}, "want 1 to 10000"},
+	"read.sample-limit":     {[]string{"0", "1", "2147483648", "1000000000000"}, []string{"1000000000001", "-1", "x", ""}, "want 0, or 1 to 1000000000000"},
+	"read.concurrent-limit": {[]string{"0", "1", "1000000"}, []string{"1000001", "-1", "x", ""}, "want 0, or 1 to 1000000"},
 	"read.max-frame-bytes":  {[]string{"1KiB", "50000000"}, []string{"0", "1023", "50000001", "48MiB", "-1", "x", ""}, "want 1KiB to 50000000"},
 
 	"external-label": {[]string{"a=1", "a=x=y"}, []string{"a", "=v", "a=", "a=\xff", "__name__=m", ""}, ""},
@@ -77,7 +77,7 @@ var values = map[string]struct {
 	"format":         {[]string{"blocks", "json"}, []string{"csv", "JSON", ""}, "blocks"},
 	"progress":       {[]string{"auto", "always", "never"}, []string{"often", ""}, "auto,always,never"},
 	"match":          {[]string{"m", `{a="b"}`}, nil, ""}, // parsed when the command runs
-	"block-duration": {[]string{"1m", "2h", "1y"}, []string{"0", "59s", "1y1d", "-1h", "x", ""}, "want 1m to 1y"},
+	"block-duration": {[]string{"1m", "2h", "1y", "292y"}, []string{"0", "59s", "293y", "-1h", "x", ""}, "want 1m to 292y"},
 
 	"url":            {[]string{"http://127.0.0.1:9201/api/v1/write"}, []string{""}, "want a URL"},
 	"listen-address": {[]string{"127.0.0.1:0"}, []string{""}, "want an address such as :9301"},

@@ -140,9 +140,9 @@ func (c *writeConfig) flags(cmd *kingpin.CmdClause) {
 }
 
 func (c *readConfig) flags(cmd *kingpin.CmdClause) {
-	cmd.Flag("read.sample-limit", "Samples a query returns at most where the answer is not streamed.").
+	cmd.Flag("read.sample-limit", "Samples a query returns at most where the answer is not streamed; 0 is no limit.").
 		Default(strconv.Itoa(query.DefaultSampleLimit)).SetValue(&c.sampleLimit)
-	cmd.Flag("read.concurrent-limit", "Remote reads served at a time; eight times as many wait, the next ones are answered 503.").
+	cmd.Flag("read.concurrent-limit", "Remote reads served at a time; eight times as many wait, the next ones are answered 503. 0 is no limit.").
 		Default(strconv.Itoa(query.DefaultConcurrency)).SetValue(&c.concurrency)
 	cmd.Flag("read.max-frame-bytes", "Bytes of one frame of a streamed answer; clients refuse more than 50,000,000.").
 		Default(strconv.Itoa(query.DefaultMaxFrameBytes)).SetValue(&c.maxFrameBytes)
@@ -212,7 +212,7 @@ func (n *size) String() string { return byteSize(float64(*n)) }
 type count uint
 
 func (n *count) Set(s string) error {
-	v, err := strconv.ParseUint(s, 10, 31)
+	v, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
 		return fmt.Errorf("%q is not a number of things", s)
 	}
@@ -221,6 +221,15 @@ func (n *count) Set(s string) error {
 }
 
 func (n *count) String() string { return strconv.FormatUint(uint64(*n), 10) }
+
+// orNone returns what the packages take for n where 0 says that there is no limit, or
+// nothing is kept: they have a default for it.
+func orNone(n uint) int {
+	if n == 0 {
+		return -1
+	}
+	return int(n)
+}
 
 // externalLabels are the values of --external-label, and of import's --label.
 type externalLabels map[string]string

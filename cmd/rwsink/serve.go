@@ -156,10 +156,6 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 	if err != nil {
 		return nil, err
 	}
-	exemplars := int(c.storage.exemplars)
-	if exemplars == 0 {
-		exemplars = -1
-	}
 	return store.Open(store.Options{
 		Path:    c.storage.path,
 		FS:      vfs.OS{},
@@ -170,7 +166,7 @@ func openStore(c *config, reg prometheus.Registerer, logger *slog.Logger) (*stor
 			BlockDuration: time.Duration(c.storage.blockDuration),
 			ChunkSamples:  int(c.storage.chunkSamples),
 			Encoding:      c.storage.floatEncoding(),
-			Exemplars:     exemplars,
+			Exemplars:     orNone(c.storage.exemplars),
 			Accept: head.Accept{
 				Retention:  time.Duration(c.storage.retention),
 				Window:     time.Duration(c.window),
@@ -204,8 +200,8 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 		read: query.New(query.Options{
 			Store:          st,
 			ExternalLabels: c.externalLabels.labels(),
-			SampleLimit:    int(c.read.sampleLimit),
-			Concurrency:    int(c.read.concurrency),
+			SampleLimit:    orNone(uint(c.read.sampleLimit)),
+			Concurrency:    orNone(uint(c.read.concurrency)),
 			MaxFrameBytes:  int(c.read.maxFrameBytes),
 			Logger:         logger.With("component", "query"),
 			Metrics:        metrics.NewQuery(registry),
