@@ -159,6 +159,9 @@ func testFullDisk(t *testing.T, s *server, disk fullDisk) *model {
 		if status, body, err := s.get("/-/healthy"); err != nil || status != http.StatusOK {
 			t.Errorf("healthy: %d %q, %v", status, body, err)
 		}
+		if status, body, err := s.get("/-/ready"); err != nil || status != http.StatusOK || !strings.Contains(body, "\nnothing is stored") {
+			t.Errorf("ready while the disk is full: %d %q, %v", status, body, err)
+		}
 		disk.free(t, s)
 		deadline := time.Now().Add(20 * time.Second)
 		for post() != http.StatusNoContent {
@@ -171,6 +174,9 @@ func testFullDisk(t *testing.T, s *server, disk fullDisk) *model {
 			if post() != http.StatusNoContent {
 				t.Error("refused again with room on the disk")
 			}
+		}
+		if _, body, err := s.get("/-/ready"); err != nil || strings.Contains(body, "nothing is stored") {
+			t.Errorf("ready when there was room again: %q, %v", body, err)
 		}
 		s.holds(t, m, fmt.Sprintf("round %d, when there was room again", round))
 		if round == 0 {

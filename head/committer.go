@@ -143,7 +143,7 @@ func (c *committer) watch(w bounds) {
 	}
 	c.suspect = w.suspect
 	if w.suspect {
-		c.head.log.Error(c.head.Notice())
+		c.head.log.Error(c.head.clockNotice())
 	} else {
 		c.head.log.Info("the clock is no longer suspect")
 	}
@@ -157,9 +157,9 @@ func (c *committer) finish(w bounds) {
 	err := c.write(c.judged)
 	if err != nil {
 		c.head.options.Metrics.GroupFailures.Inc()
-		c.head.log.Warn("nothing of a group was stored", "batches", len(c.judged), "err", err)
 		c.unname(0)
 	}
+	c.head.outage.note(c.head.log, "nothing of a group was stored", err)
 	for i, b := range c.judged {
 		if b.err = err; err == nil {
 			c.apply(b, c.lsns[i])

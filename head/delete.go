@@ -67,9 +67,9 @@ func (c *committer) delete(list []Delete) (wal.LSN, error) {
 		return 0, fmt.Errorf("the deletes take %d bytes of log, at most %d", len(payload), c.maxPayload)
 	}
 	lsn, err := c.logFrame(payload)
+	c.head.outage.note(c.head.log, "nothing was deleted", err)
 	if err != nil { // as of any group, nothing of it is in the log then
 		c.head.options.Metrics.GroupFailures.Inc()
-		c.head.log.Warn("nothing was deleted", "err", err)
 		return 0, unavailable(err)
 	}
 	c.head.options.Metrics.Groups.Inc()

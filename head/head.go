@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Head struct {
 	metadata  metadataTable
 	exemplars *exemplarRing
 	clock     *clock
+	outage    outage
 
 	// mu guards the containers' parts and what series say of them. The
 	// committer holds it for writing while it applies a batch; readers hold it
@@ -131,9 +133,22 @@ func (h *Head) Ready() error {
 	return h.state
 }
 
-// Notice returns what an operator should know although writes are taken: that
-// the clock is suspect, and why. Empty when there is nothing.
+// Notice returns what an operator should know although the head is ready, a line
+// each: that the log stores nothing, that the clock is suspect, and why. Either
+// heals by itself. Empty when there is nothing.
 func (h *Head) Notice() string {
+	lines := make([]string, 0, 2)
+	if why := h.outage.why.Load(); why != nil {
+		lines = append(lines, *why)
+	}
+	if why := h.clockNotice(); why != "" {
+		lines = append(lines, why)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// clockNotice says why the clock is suspect now, if it is.
+func (h *Head) clockNotice() string {
 	if h.Ready() == nil { // what the clock is judged by is known
 		h.clock.bounds()
 	}

@@ -46,7 +46,7 @@ func (h *Head) Replay(ctx context.Context, covered func(t int64, lsn wal.LSN) (f
 	level("the log is replayed", "frames", rec.Frames, "bytes", rec.Bytes, "samples", r.samples, "in_blocks", r.skipped,
 		"series", h.identity.count.Load(), "torn_tail_bytes", rec.TornTail, "set_aside", rec.SetAside,
 		"lost", rec.Lost, "samples_without_series", r.unnamed, "took", time.Since(r.started).Round(time.Millisecond))
-	if why := h.Notice(); why != "" {
+	if why := h.clockNotice(); why != "" {
 		h.log.Error(why)
 	}
 	h.options.Metrics.Unnamed.Add(float64(r.unnamed))

@@ -22,7 +22,7 @@ POST /api/v1/admin/tsdb/snapshot           skip_head; hard links of the blocks
 POST /api/v1/admin/tsdb/flush              everything to blocks
 GET  /metrics        metrics of this process
 GET  /-/healthy      200 while the process serves
-GET  /-/ready        200 when writes and reads are taken, else 503 and why; a suspect clock is told
+GET  /-/ready        200 when reads are served and writes tried, else 503 and why; tells of a disk that fails and of a suspect clock
 `
 
 // routes are the handlers by path.
