@@ -58,7 +58,7 @@ func (in *inputs) findBlocks(dir string) error {
 	if err != nil {
 		return err
 	}
-	found := 0
+	found, heads := 0, len(in.heads)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if slices.Contains(headNames, e.Name()) {
@@ -79,6 +79,10 @@ func (in *inputs) findBlocks(dir string) error {
 	if found == 0 {
 		if store.Exists(dir) == nil {
 			return fmt.Errorf("%s: a data directory of rwsink, not of Prometheus: export it first", dir)
+		}
+		if len(in.heads) > heads {
+			return fmt.Errorf("%s: Prometheus has no blocks in it yet, and what is in no block (%s) is not read: take a snapshot with its admin API and import that",
+				dir, strings.Join(headNames, ", "))
 		}
 		return fmt.Errorf("%s: neither a block of Prometheus nor a directory of blocks", dir)
 	}

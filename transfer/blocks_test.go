@@ -174,9 +174,12 @@ func TestImportRefusesInputs(t *testing.T) {
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
+	young := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(young, "wal", "00000000"), 0o700))
 	for want, o := range map[string]transfer.ImportOptions{
 		"no such file":                 {Inputs: []string{file + "x"}},
 		"neither a block of":           {Inputs: []string{t.TempDir()}},
+		"no blocks in it yet":          {Inputs: []string{young}},
 		"is a block of rwsink":         {Inputs: []string{ours[0]}},
 		"a data directory of rwsink":   {Inputs: []string{dir}},
 		"is after --to":                {Inputs: []string{file}, From: 2000, To: 1000},

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
+	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store"
 )
 
@@ -35,6 +36,10 @@ type Exported struct {
 	Ranges  int    // that had samples
 	Kept    int    // of them, finished by an export before
 	Samples uint64 // of all of them
+
+	// Held is the range of time that the directory holds samples of, whatever was asked
+	// for, as Unix milliseconds rounded to ranges; both 0 where it holds none.
+	Held [2]int64
 }
 
 // Export writes what the directory holds of a range of time, one aligned range
@@ -69,6 +74,10 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 		return out, fmt.Errorf("export: %w", err)
 	}
 	defer func() { err = errors.Join(err, e.target.close()) }()
+	if all := s.AlignedRanges(math.MinInt64, math.MaxInt64, o.Range.Milliseconds()); len(all) > 0 {
+		e.out.Held[0] = all[0]
+		_, e.out.Held[1] = aligned(all[len(all)-1], o.Range)
+	}
 	begins := s.AlignedRanges(o.From, o.To, o.Range.Milliseconds())
 	if err := e.target.keep(begins); err != nil {
 		return out, fmt.Errorf("export: %w", err)
@@ -77,12 +86,19 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	defer o.Progress.end()
 	for i, begin := range begins {
 		if err := e.step(ctx, begin); err != nil {
+			if errors.As(err, new(*vfs.CorruptError)) {
+				err = fmt.Errorf("%w: an export moves nothing: %s", err, wayOut)
+			}
 			return e.out, fmt.Errorf("export: from %s: %w", clock(begin), err)
 		}
 		o.Progress.at(float64(i + 1))
 	}
 	return e.out, nil
 }
+
+// wayOut is what to do where a block is damaged.
+const wayOut = "serve the directory with rwsink and query that range, which sets aside what is damaged and keeps the rest, " +
+	"or move the block into quarantine, which loses all of it; then the same command goes on"
 
 // target is where the ranges go.
 type target interface {
@@ -134,11 +150,16 @@ func (e *exporter) rangeMs() int64 { return e.o.Range.Milliseconds() }
 
 // bounds returns what is asked for of the range that begins at begin.
 func (e *exporter) bounds(begin int64) (lo, hi int64) {
-	lo, hi = max(begin, e.o.From), e.o.To
-	if length := e.rangeMs(); begin <= math.MaxInt64-length {
-		hi = min(hi, begin+length-1)
+	lo, hi = aligned(begin, e.o.Range)
+	return max(lo, e.o.From), min(hi, e.o.To)
+}
+
+// aligned returns the range that begins at begin, both ends included.
+func aligned(begin int64, length time.Duration) (lo, hi int64) {
+	if ms := length.Milliseconds(); begin <= math.MaxInt64-ms {
+		return begin, begin + ms - 1
 	}
-	return lo, hi
+	return begin, math.MaxInt64
 }
 
 // stamp returns what tells one state of a range from another.

@@ -202,9 +202,49 @@ func TestExportRefuses(t *testing.T) {
 	o.Output = t.TempDir()
 	export(t, o)
 	o.To = 1_700_000_000_123
-	const another = "of another export: of --format=blocks --block-duration=2h0m0s, and not of --format=blocks --block-duration=2h0m0s --to=2023-11-14T22:13:20.123Z"
+	o.Matchers = [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "i", "1 2"), labels.MustNewMatcher(labels.MatchNotEqual, "j", "")}}
+	const another = "of another export: of --format=blocks --block-duration=2h0m0s, and not of --format=blocks --block-duration=2h0m0s --to=2023-11-14T22:13:20.123Z --match='{i=\"1 2\",j!=\"\"}': choose another output"
 	if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), another) {
 		t.Errorf("another export into the same directory: %v", err)
+	}
+}
+
+// TestExportOfADamagedBlock says what to do, and goes on once it is done.
+func TestExportOfADamagedBlock(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := randomDir(t, false)
+	chunks, err := filepath.Glob(filepath.Join(dir, "blocks", "0*", "chunks", "000001"))
+	must(t, err)
+	data, err := os.ReadFile(chunks[0])
+	must(t, err)
+	data[len(data)/2] ^= 1
+	must(t, os.WriteFile(chunks[0], data, 0o600))
+	o := transfer.ExportOptions{Store: options(dir), Output: filepath.Join(t.TempDir(), "out"), Format: transfer.JSON, From: math.MinInt64, To: math.MaxInt64}
+	_, err = transfer.Export(context.Background(), o)
+	if err == nil || !strings.Contains(err.Error(), chunks[0]) || !strings.Contains(err.Error(), "move the block into quarantine") {
+		t.Errorf("%v, want one that names %s and the way out", err, chunks[0])
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "quarantine"), 0o700))
+	block := filepath.Dir(filepath.Dir(chunks[0]))
+	must(t, os.Rename(block, filepath.Join(dir, "quarantine", filepath.Base(block))))
+	export(t, o)
+}
+
+// TestExportOfNothing tells what the directory holds, whatever is asked for.
+func TestExportOfNothing(t *testing.T) {
+	t.Parallel()
+	dir, newest, _ := randomDir(t, false)
+	o := transfer.ExportOptions{Store: options(dir), Output: filepath.Join(t.TempDir(), "out"), Format: transfer.JSON, From: 0, To: 1000}
+	got := export(t, o)
+	if lo, hi := got.Held[0], got.Held[1]; got.Samples != 0 || lo > newest-3*24*hour || lo < newest-5*24*hour || hi < newest || hi > newest+4*hour {
+		t.Errorf("%+v, want what reaches to %d", got, newest)
+	}
+	o.Store, o.Output = options(fixture.QuickDir(t)), filepath.Join(t.TempDir(), "out")
+	s, err := store.OpenOffline(context.Background(), o.Store)
+	must(t, err)
+	must(t, s.Close())
+	if got := export(t, o); got != (transfer.Exported{}) {
+		t.Errorf("%+v of an empty directory", got)
 	}
 }
 

@@ -52,8 +52,9 @@ func (h ledgerHead) String() string {
 	if h.To != math.MaxInt64 {
 		fmt.Fprintf(&b, " --to=%s", time.UnixMilli(h.To).UTC().Format(time.RFC3339Nano))
 	}
-	for _, m := range h.Matchers {
-		fmt.Fprintf(&b, " --match=%s", m)
+	for _, m := range h.Matchers { // as a list of Go is printed
+		m = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(m, "["), "]"), `" `, `",`)
+		fmt.Fprintf(&b, " --match='{%s}'", m)
 	}
 	return b.String()
 }
@@ -149,10 +150,10 @@ func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 	}
 	got.Head, got.Sum = want.Head, want.Sum
 	if got.Source != want.Source {
-		return fmt.Errorf("%s: the output is of another data directory: of that whose ID is %s, and not %s", path, got.Source, want.Source)
+		return fmt.Errorf("%s: the output is of another data directory: of that whose ID is %s, and not %s: choose another output", path, got.Source, want.Source)
 	}
 	if !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("%s: the output is of another export: of %s, and not of %s", path, got, want)
+		return fmt.Errorf("%s: the output is of another export: of %s, and not of %s: choose another output", path, got, want)
 	}
 	dec := json.NewDecoder(bytes.NewReader(rest))
 	for n := 1; dec.More(); n++ {

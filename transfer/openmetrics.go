@@ -32,7 +32,13 @@ const (
 	portionBytes = 256 << 10
 	// maxMetricLine bounds a line of OpenMetrics, in bytes.
 	maxMetricLine = 4 << 20
+	// maxStrange is how many lines are refused before the first sample until the text
+	// is taken for something else.
+	maxStrange = 20
 )
+
+// errStrange ends the reading of a text.
+var errStrange = fmt.Errorf("%d lines refused and no sample before them: this is no OpenMetrics text with timestamps; what follows is not read", maxStrange)
 
 var (
 	endOfText  = []byte("# EOF")
@@ -48,6 +54,8 @@ type metricsReader struct {
 	starts  []int  // where its lines begin
 	text    []byte // what is parsed
 	first   int    // the number of its first line
+	taken   bool   // a sample of it made sense
+	bad     int    // lines that did not
 	labels  labels.Labels
 	wire    []head.Label
 	key     []byte
@@ -57,7 +65,16 @@ type metricsReader struct {
 // openMetrics reads OpenMetrics text.
 func (c *collector) openMetrics(ctx context.Context, r *bufio.Reader, name string) error {
 	m := metricsReader{c: c, name: name, symbols: labels.NewSymbolTable()}
-	lines := lineReader{r: r}
+	err := m.read(ctx, &lineReader{r: r})
+	if errors.Is(err, errStrange) {
+		c.gate.refuse(place{name: name}, err.Error())
+		return nil
+	}
+	return err
+}
+
+func (m *metricsReader) read(ctx context.Context, lines *lineReader) error {
+	c := m.c
 	m.begin(1)
 	for {
 		line, err := lines.next()
@@ -72,7 +89,7 @@ func (c *collector) openMetrics(ctx context.Context, r *bufio.Reader, name strin
 			if lines.number == 0 {
 				what = "is empty; only as JSON lines, with --format=json, would that be complete"
 			}
-			c.gate.refuse(place{name: name}, what)
+			c.gate.refuse(place{name: m.name}, what)
 			return nil
 		case err != nil:
 			if err := m.portion(ctx); err != nil {
@@ -93,7 +110,9 @@ func (c *collector) openMetrics(ctx context.Context, r *bufio.Reader, name strin
 			if err := m.portion(ctx); err != nil {
 				return err
 			}
-			c.gate.refuse(m.place(lines.number), what)
+			if err := m.refuse(lines.number, what); err != nil {
+				return err
+			}
 			m.begin(lines.number + 1)
 			continue
 		}
@@ -122,6 +141,15 @@ func unreadable(line []byte, long bool) string {
 
 func (m *metricsReader) place(line int) place { return place{m.name, line} }
 
+// refuse refuses a line; where there are many of them and no sample the error ends the text.
+func (m *metricsReader) refuse(line int, why string) error {
+	m.c.gate.refuse(m.place(line), why)
+	if m.bad++; !m.taken && m.bad == maxStrange {
+		return errStrange
+	}
+	return nil
+}
+
 // begin begins a portion with the line of that number.
 func (m *metricsReader) begin(line int) { m.lines, m.starts, m.first = m.lines[:0], m.starts[:0], line }
 
@@ -139,7 +167,9 @@ func (m *metricsReader) portion(ctx context.Context) error {
 		}
 		done += n
 		if bad != nil {
-			m.c.gate.refuse(m.place(m.first+done), bad.Error())
+			if err := m.refuse(m.first+done, bad.Error()); err != nil {
+				return err
+			}
 			done, batch = done+1, 1
 		}
 	}
@@ -217,6 +247,7 @@ func (m *metricsReader) sample(p textparse.Parser, number int, series, rest []by
 	if p.Exemplar(&e) {
 		m.c.exemplars++
 	}
+	m.taken = true
 	return nil, m.c.float(m.place(number), s, t, 0, v)
 }
 

@@ -158,6 +158,18 @@ func TestOpenMetricsRefuses(t *testing.T) {
 			t.Errorf("%s%q is not said:\n%s", places[i], w, strings.Join(said, "\n"))
 		}
 	}
+	// What has no sample in it is not read to its end; where there was one it is.
+	for text, bad := range map[string]uint64{
+		strings.Repeat("m 1\n", 200):                            21,
+		strings.Repeat("\x00\n", 200):                           21,
+		"m 1 1700000000\n" + strings.Repeat("m 1\n", 200):       201,
+		strings.Repeat("m 1\n", 19) + "m 1 1700000000\n# EOF\n": 19,
+	} {
+		out, said, _ := importText(t, transfer.OpenMetrics, text)
+		if stopped := strings.Contains(said[len(said)-1], "no OpenMetrics text"); out.Bad != bad || stopped != (bad == 21) {
+			t.Errorf("%.40q: %s, last said %q", text, out, said[len(said)-1])
+		}
+	}
 	for text, want := range map[string]string{
 		"m 1 1700000000\n":                     "cut",
 		"":                                     "is empty",

@@ -127,6 +127,12 @@ func TestExport(t *testing.T) {
 		!strings.HasPrefix(got, "2 samples in 2 blocks") { // over the end of two hours
 		t.Errorf("%v\n%s", err, got)
 	}
+	for arg, want := range map[string]string{"--match={job=\"x\"}": `nothing is selected by --match='{job="x"}', ` + dir + " holds samples of 20", "--to=0": "--to=1970-01-01T00:00:00Z, "} {
+		got, err := output("export", "--storage.path="+dir, arg, filepath.Join(t.TempDir(), "out"))
+		if err != nil || !strings.Contains(got, "0 samples in 0 blocks") || !strings.Contains(got, want) {
+			t.Errorf("%s: %v, %s", arg, err, got)
+		}
+	}
 	for arg, want := range map[string]string{"--from=soon": "--from", "--match=m{": "--match", "--block-duration=-1h": "--block-duration"} {
 		if _, err := output("export", "--storage.path="+dir, arg, t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arg, err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -83,9 +84,31 @@ func export(stdout, stderr io.Writer, c *exportConfig, log promslog.Config) erro
 	if out.Kept > 0 {
 		summary += fmt.Sprintf(" (%d of them were finished before)", out.Kept)
 	}
+	if out.Samples == 0 {
+		summary += ": " + c.nothing(out)
+	}
 	if c.output == transfer.Stdout {
 		stdout = log.Writer
 	}
 	_, err = fmt.Fprintln(stdout, summary)
 	return err
+}
+
+// nothing says why an export has no samples: the directory has none, or none of those asked for.
+func (c *exportConfig) nothing(out transfer.Exported) string {
+	if out.Held == [2]int64{} {
+		return fmt.Sprintf("%s holds no samples", c.path)
+	}
+	var b strings.Builder
+	for _, s := range c.selectors {
+		fmt.Fprintf(&b, " --match='%s'", s)
+	}
+	if c.from != math.MinInt64 {
+		fmt.Fprintf(&b, " --from=%s", &c.from)
+	}
+	if c.to != math.MaxInt64 {
+		fmt.Fprintf(&b, " --to=%s", &c.to)
+	}
+	from, to := instant.Time(out.Held[0]), instant.Time(out.Held[1])
+	return fmt.Sprintf("nothing is selected by%s, %s holds samples of %s to %s", &b, c.path, &from, &to)
 }
