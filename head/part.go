@@ -236,9 +236,9 @@ func (p *part) tailStart() int64 {
 }
 
 // tail puts the tail where it is to be merged from. Of a stream in order of time it
-// is all a run; of another, histograms that came newer than all before them are,
-// since a reset hint speaks of the sample before, and the rest that lies in [lo, hi]
-// goes to late, in order of arrival.
+// is all a run; of another, histograms that came newer than all before them are, so
+// that few have to be sorted, and the rest that lies in [lo, hi] goes to late, in
+// order of arrival.
 func (p *part) tail(runs *runList, late *ooo.Buffer, r *streamReader, lo, hi int64) {
 	switch {
 	case p.tailLen() == 0:

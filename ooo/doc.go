@@ -28,11 +28,10 @@
 // and empty buckets, and stale histograms; and then only with the same start
 // timestamp. An ordinary NaN is a number.
 //
-// A reset hint speaks of the sample before. It is kept where the base had it and
-// that sample is still the one before; elsewhere it becomes unknown. Gauges keep
-// theirs. A merge sees its base only: where late samples come after the last
-// base sample, a histogram chunk that follows, if it begins with a hint, has to
-// be in the base too, or its hint goes on to speak of a sample now further off.
+// A reset hint stays with its sample, late or not: that a counter was reset is known to
+// its sender alone where no bucket shows it, and was so whichever sample comes to stand
+// before. That it was not is another matter: it may be untrue of the sample that stands
+// before in the end. Chunks do not keep it, and whoever hands samples out leaves it away.
 //
 // Merging in several passes gives what one pass over the same arrivals gives,
 // counts included. A histogram that was handed over is shared and never changed.

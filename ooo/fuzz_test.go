@@ -96,13 +96,8 @@ func FuzzMerge(f *testing.F) {
 		in := runsOf(base, func(e event) bool { return cuts[e.t] })
 		merged := fuzzPasses(t, in, late, nil, want, wantStats)
 		several := fuzzPasses(t, in, late, passes, want, wantStats)
-		if err := hintsHold(base, late, merged); err != nil {
-			t.Fatal(err)
-		}
-		for i := range merged {
-			if merged[i].hint() != several[i].hint() {
-				t.Fatalf("sample %d: %v in one pass, %v in several", i, merged[i], several[i])
-			}
+		if err := same(several, merged); err != nil {
+			t.Fatalf("in several passes: %v in one", err)
 		}
 	})
 }

@@ -19,10 +19,6 @@ type Merger struct {
 	// What is left of the base, in a merge of mixed kinds.
 	base []*chunkenc.Samples
 	from int // position in base[0]
-
-	// torn says that the sample put out last is not the one that preceded the
-	// next base sample.
-	torn bool
 }
 
 // Merge returns the union of base and the late samples: runs of one kind each,
@@ -35,8 +31,7 @@ type Merger struct {
 // is put in order of time (stably) and not changed otherwise.
 //
 // The runs belong to the Merger and are valid until the next Merge; the
-// histograms in them are those that went in, or copies with another reset hint,
-// and must not be changed. Merges of floats alone allocate nothing once the
+// histograms in them are those that went in and must not be changed. Merges of floats alone allocate nothing once the
 // Merger's memory is large enough.
 func (m *Merger) Merge(base []*chunkenc.Samples, late *Buffer) ([]*chunkenc.Samples, Stats) {
 	m.sorter.sort(late)

@@ -3,15 +3,13 @@ package ooo
 import (
 	"math"
 
-	"github.com/prometheus/prometheus/model/histogram"
-
 	"github.com/rwsink/rwsink/chunkenc"
 )
 
 // mergeMixed merges runs and late samples of any kind. A base sample that only
 // duplicates met stays where it is and goes out with its stretch.
 func (m *Merger) mergeMixed(base []*chunkenc.Samples, late *Buffer, st *Stats) {
-	m.base, m.from, m.torn = base, 0, false
+	m.base, m.from = base, 0
 	for k := 0; k < late.Len(); {
 		t := late.points[k].t
 		m.copyBefore(t)
@@ -82,16 +80,9 @@ func (m *Merger) copy(r *chunkenc.Samples, i, j int) {
 		out.V = append(out.V, r.V[i:j]...)
 	case chunkenc.KindHistogram:
 		out.H = append(out.H, r.H[i:j]...)
-		if m.torn {
-			out.H[n] = unhint(out.H[n])
-		}
 	case chunkenc.KindFloatHistogram:
 		out.FH = append(out.FH, r.FH[i:j]...)
-		if m.torn {
-			out.FH[n] = unhintFloat(out.FH[n])
-		}
 	}
-	m.torn = false
 }
 
 // put puts out a late sample.
@@ -113,11 +104,10 @@ func (m *Merger) put(t int64, s sample) {
 	case chunkenc.KindFloat:
 		out.V = append(out.V, math.Float64frombits(s.bits))
 	case chunkenc.KindHistogram:
-		out.H = append(out.H, unhint(s.h))
+		out.H = append(out.H, s.h)
 	case chunkenc.KindFloatHistogram:
-		out.FH = append(out.FH, unhintFloat(s.fh))
+		out.FH = append(out.FH, s.fh)
 	}
-	m.torn = true
 }
 
 // run returns the open run if it is of kind k, else a new one.
@@ -149,26 +139,4 @@ func pad(st []int64, n int) []int64 {
 		st = append(st, 0)
 	}
 	return st
-}
-
-// unhint returns h without a statement about a predecessor that is not known to
-// be the one it was made of. A gauge has no resets and stays as it is. Readers
-// share h, so it is copied, not changed.
-func unhint(h *histogram.Histogram) *histogram.Histogram {
-	if h.CounterResetHint == histogram.UnknownCounterReset || h.CounterResetHint == histogram.GaugeType {
-		return h
-	}
-	c := *h
-	c.CounterResetHint = histogram.UnknownCounterReset
-	return &c
-}
-
-// unhintFloat is unhint for float histograms.
-func unhintFloat(h *histogram.FloatHistogram) *histogram.FloatHistogram {
-	if h.CounterResetHint == histogram.UnknownCounterReset || h.CounterResetHint == histogram.GaugeType {
-		return h
-	}
-	c := *h
-	c.CounterResetHint = histogram.UnknownCounterReset
-	return &c
 }

@@ -123,12 +123,24 @@ func winner(arrivals []event) event {
 	return arrivals[len(arrivals)-1]
 }
 
-// answer returns the winners in order of time and the counts.
+// standing is the arrival that stands in the end: the winner, or of those that are
+// equal to it and came one after the other the first.
+func standing(arrivals []event) event {
+	now := arrivals[0]
+	for i := range arrivals {
+		if w := winner(arrivals[:i+1]); w.val() != now.val() || w.st != now.st {
+			now = w
+		}
+	}
+	return now
+}
+
+// answer returns what stands in order of time and the counts.
 func (m model) answer() ([]event, ooo.Stats) {
 	var out []event
 	var st ooo.Stats
 	for _, arrivals := range m {
-		out = append(out, winner(arrivals))
+		out = append(out, standing(arrivals))
 		for i := 1; i < len(arrivals); i++ {
 			before, now := winner(arrivals[:i]), arrivals[i]
 			if before.val() == now.val() && before.st == now.st {

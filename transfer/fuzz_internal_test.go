@@ -197,3 +197,21 @@ func promSamples(text string) (n uint64, clean bool) {
 		n++
 	}
 }
+
+// TestNoResetIsNotWritten: that a counter was not reset is not said of a sample that
+// another one may have come to stand before; it is read all the same.
+func TestNoResetIsNotWritten(t *testing.T) {
+	for hint, want := range map[histogram.CounterResetHint]string{
+		histogram.UnknownCounterReset: "", histogram.NotCounterReset: "", histogram.CounterReset: `"reset"`, histogram.GaugeType: `"gauge"`,
+	} {
+		for _, run := range []chunkenc.Samples{
+			{Kind: chunkenc.KindHistogram, T: []int64{1}, H: []*histogram.Histogram{{CounterResetHint: hint}}},
+			{Kind: chunkenc.KindFloatHistogram, T: []int64{1}, FH: []*histogram.FloatHistogram{{CounterResetHint: hint}}},
+		} {
+			text := string(appendHistogram(nil, &run, 0))
+			if got := strings.Contains(text, "reset_hint"); got != (want != "") || !strings.Contains(text, want) {
+				t.Errorf("hint %d is written as %s, want %s", hint, text, want)
+			}
+		}
+	}
+}

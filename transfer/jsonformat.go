@@ -144,7 +144,7 @@ func appendString(dst []byte, s string) []byte {
 // deltas of its buckets, a float one their counts, under the names of the
 // remote-write protocol. Spans are pairs: offset, length.
 type jsonHistogram struct {
-	ResetHint      string      `json:"reset_hint,omitempty"` // "reset", "no_reset", "gauge"
+	ResetHint      string      `json:"reset_hint,omitempty"` // see resetHints
 	Schema         int32       `json:"schema"`
 	ZeroThreshold  jsonFloat   `json:"zero_threshold"`
 	Sum            jsonFloat   `json:"sum"`
@@ -161,10 +161,11 @@ type jsonHistogram struct {
 	CustomValues   []jsonFloat `json:"custom_values,omitempty"`
 }
 
-// resetHints are the words of hints; unknown has none.
-var resetHints = map[histogram.CounterResetHint]string{
-	histogram.CounterReset: "reset", histogram.NotCounterReset: "no_reset", histogram.GaugeType: "gauge",
-}
+// resetHints are the words of hints. Unknown has none, nor has that there was no reset,
+// which spoke of the sample that was before for the sender: noReset is read as unknown.
+var resetHints = map[histogram.CounterResetHint]string{histogram.CounterReset: "reset", histogram.GaugeType: "gauge"}
+
+const noReset = "no_reset"
 
 // jsonFloat is a float inside a histogram: as in values, but a NaN that is not
 // the ordinary one is "NaN:" and 16 hexadecimal digits.
@@ -249,7 +250,7 @@ func appendHistogram(dst []byte, run *chunkenc.Samples, i int) []byte {
 
 // build checks the histogram and returns it, exactly one of the two.
 func (j *jsonHistogram) build() (*histogram.Histogram, *histogram.FloatHistogram, error) {
-	hint, known := histogram.UnknownCounterReset, j.ResetHint == ""
+	hint, known := histogram.UnknownCounterReset, j.ResetHint == "" || j.ResetHint == noReset
 	for k, word := range resetHints {
 		if word == j.ResetHint {
 			hint, known = k, true
