@@ -77,10 +77,7 @@ func lockToCheck(name string) (*dirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the data directory: %s is held by another process: %w", name, err), f.Close())
-	}
-	return &dirLock{f}, nil
+	return flock(f)
 }
 
 // readOnly reads what should be a small file, which vfs would open for writing.

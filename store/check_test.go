@@ -318,7 +318,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	s := open(t, store.Options{Path: dir})
-	if _, err := store.Check(context.Background(), dir, nowhere); err == nil || !strings.Contains(err.Error(), "held by another process") {
+	if _, err := store.Check(context.Background(), dir, nowhere); err == nil || !strings.Contains(err.Error(), "held by another process: stop the rwsink that serves it") {
 		t.Errorf("a directory in use: %v", err)
 	}
 	closeStore(t, s)

@@ -48,21 +48,33 @@ func makeDir(fs vfs.FS, dir string) error {
 	}
 }
 
+// checkOurs refuses a directory that holds something and no VERSION: it is somebody
+// else's, or has lost more than that. What a file system or a tool keeps in an empty
+// one is no matter.
+func checkOurs(fs vfs.FS, dir string) error {
+	names, err := fs.ReadDir(dir)
+	if err != nil || slices.Contains(names, versionName) {
+		return err
+	}
+	for _, name := range names {
+		switch {
+		case name == lockName, name == versionName+vfs.TmpSuffix: // of a first start that did not get far
+		case name == "lost+found", strings.HasPrefix(name, "."):
+		default:
+			return fmt.Errorf("%s has %s in it and no %s: want an empty directory or a data directory of rwsink", dir, name, versionName)
+		}
+	}
+	return nil
+}
+
 // checkVersion refuses a directory of another layout and marks a new one. The
 // file is written under another name and renamed, so that it is whole or absent.
 func checkVersion(fs vfs.FS, dir string) error {
-	names, err := fs.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("read the data directory: %w", err)
-	}
 	name := filepath.Join(dir, versionName)
-	if !slices.Contains(names, versionName) {
-		if slices.Contains(names, walName) {
-			return fmt.Errorf("%s is missing beside a log: is %s a data directory of rwsink?", versionName, dir)
-		}
+	got, err := readSmall(fs, name)
+	if errors.Is(err, os.ErrNotExist) {
 		return vfs.WriteWhole(fs, name, []byte(layoutVersion+"\n"))
 	}
-	got, err := readSmall(fs, name)
 	if err != nil {
 		return err
 	}
@@ -160,11 +172,30 @@ func lockDir(fs vfs.FS, name string) (*dirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		err = fmt.Errorf("lock the data directory: %s is held by another process: %w", name, err)
-		return nil, errors.Join(err, f.Close())
+	return flock(f)
+}
+
+// flock locks an open file, which is closed where that fails.
+func flock(f *os.File) (*dirLock, error) {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return &dirLock{f}, nil
 	}
-	return &dirLock{f}, nil
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("held by another process: stop the rwsink that serves it, or take a copy: %w", err)
+	}
+	return nil, errors.Join(fmt.Errorf("lock the data directory: %s: %w", f.Name(), err), f.Close())
+}
+
+// whoMay adds to an error of missing rights on the directory who would need them.
+func whoMay(err error, dir string) error {
+	if !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	if abs, e := filepath.Abs(dir); e == nil {
+		dir = abs
+	}
+	return fmt.Errorf("%w: this process is user %d of group %d, who must be able to write to %s", err, os.Geteuid(), os.Getegid(), dir)
 }
 
 func (l *dirLock) unlock() error {

@@ -18,8 +18,8 @@
 //   - The directory, its parents and VERSION are durable before the log is
 //     written to, so that no power cut takes away what was acknowledged.
 //
-//   - A directory of a newer layout, or with a log but no VERSION, is refused; only
-//     LOCK is made in it.
+//   - A directory of a newer layout is refused, only LOCK is made in it; so is one with
+//     files but no VERSION, and nothing is made in it.
 //
 //   - A view holds every batch acknowledged before it was taken. It is immutable
 //     but for later samples, which it may show.

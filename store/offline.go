@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -24,9 +23,6 @@ import (
 // merges or removes. Close the store.
 func OpenOffline(ctx context.Context, o Options) (*Store, error) {
 	s, err := Open(o)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: stop the rwsink that serves it, or take a copy", err)
-	}
 	if err != nil {
 		return nil, err
 	}

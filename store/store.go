@@ -72,9 +72,11 @@ type Store struct {
 }
 
 // Open locks and opens the directory, creating it when it is not there. A second
-// process on it, an unknown VERSION and a read-only directory are clear errors.
-// Damaged blocks are set aside; one of a newer version is an error.
-func Open(o Options) (*Store, error) {
+// process on it, an unknown VERSION, a directory of something else, which is left as it
+// is, and a read-only one are clear errors. Damaged blocks are set aside; one of a newer
+// version is an error.
+func Open(o Options) (_ *Store, err error) {
+	defer func() { err = whoMay(err, o.Path) }()
 	if o.FS == nil {
 		o.FS = vfs.OS{}
 	}
@@ -90,6 +92,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if err := makeDir(o.FS, o.Path); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
+	}
+	if err := checkOurs(o.FS, o.Path); err != nil {
+		return nil, fmt.Errorf("open the data directory: %w", err)
 	}
 	lock, err := lockDir(o.FS, filepath.Join(o.Path, lockName))
 	if err != nil {

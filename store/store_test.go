@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -178,6 +180,35 @@ func TestDirectoryIsLocked(t *testing.T) {
 	}
 	closeStore(t, s)
 	closeStore(t, open(t, store.Options{Path: dir}))
+}
+
+// TestDirectoryOfSomethingElse is refused and left as it is; what a file system or a
+// start that was killed leaves in an empty one is no matter.
+func TestDirectoryOfSomethingElse(t *testing.T) {
+	for name, ours := range map[string]bool{
+		"README.md": false, "wal/": false, "blocks/": false, "chunks_head/": false, "ID": false,
+		"lost+found/": true, ".snapshot/": true, "LOCK": true, "VERSION.tmp": true,
+	} {
+		dir := t.TempDir()
+		if path := filepath.Join(dir, name); strings.HasSuffix(name, "/") {
+			must(t, os.Mkdir(path, 0o700))
+		} else {
+			must(t, os.WriteFile(path, nil, 0o600))
+		}
+		s, err := store.Open(store.Options{Path: dir})
+		if ours {
+			must(t, err)
+			must(t, s.Close())
+			continue
+		}
+		want := dir + " has " + strings.TrimSuffix(name, "/") + " in it and no VERSION"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("%s: %v is left, %v", name, left, err)
+		}
+	}
 }
 
 func TestUnknownLayoutIsRefused(t *testing.T) {

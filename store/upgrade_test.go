@@ -27,6 +27,7 @@ func TestBlockOfVersion1(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	must(t, os.WriteFile(filepath.Join(dir, "VERSION"), []byte("1\n"), 0o600))
 	const first, last = 1_700_000_000_000, 1_700_000_600_000 // about those of the block
 	s := open(t, store.Options{Path: dir})
 	defer closeStore(t, s)

@@ -143,7 +143,9 @@ func TestImportDamaged(t *testing.T) {
 	must(t, os.Mkdir(endless, 0o700))
 	must(t, os.WriteFile(filepath.Join(endless, "meta.json"), []byte(`{"version":1,"minTime":-9223372036854775808,"maxTime":9223372036854775807,"stats":{"numSamples":1}}`), 0o600))
 	into := filepath.Join(fixture.QuickDir(t), "in[to") // no pattern
-	must(t, os.MkdirAll(into, 0o700))
+	s, err := store.OpenOffline(context.Background(), options(into))
+	must(t, err)
+	must(t, s.Close())
 	left := filepath.Join(into, "import-1.tmp")
 	must(t, os.WriteFile(left, nil, 0o600))
 	out, said := importInto(t, into, dir)

@@ -87,7 +87,7 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	for i, begin := range begins {
 		if err := e.step(ctx, begin); err != nil {
 			if errors.As(err, new(*vfs.CorruptError)) {
-				err = fmt.Errorf("%w: an export moves nothing: %s", err, wayOut)
+				err = fmt.Errorf("%w: %s", err, wayOut)
 			}
 			return e.out, fmt.Errorf("export: from %s: %w", clock(begin), err)
 		}

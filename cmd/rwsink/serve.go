@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -38,7 +39,11 @@ const (
 
 // serve runs until a signal or a failure.
 func serve(c *config, logger *slog.Logger) error {
-	logger.Info("Starting rwsink", "version", version.Info(), "build", version.BuildContext())
+	path, err := filepath.Abs(c.storage.path)
+	if err != nil {
+		return err
+	}
+	logger.Info("Starting rwsink", "data", path, "version", version.Info(), "build", version.BuildContext())
 	setGC()
 	limitMemory(c.limits.maxMemory, logger)
 	if err := web.Validate(*c.web.WebConfigFile); err != nil {

@@ -128,15 +128,26 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s %s: %s %.200q, want %d with %q", tc.method, tc.path, resp.Status, body, tc.status, tc.body)
 		}
 	}
-	if second := startProgram(t, "--storage.path="+dir); second.waitEnd() != 1 || !strings.Contains(second.text(), dir) {
+	if second := startProgram(t, "--storage.path="+dir); second.waitEnd() != 1 || !strings.Contains(second.text(), dir+"/LOCK: held by another process: stop the rwsink that serves it") {
 		t.Errorf("a second process on the directory: %s", second.text())
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.waitEnd(); code != 0 {
 		t.Errorf("exit code %d at SIGTERM\n%s", code, p.text())
 	}
-	p = startProgram(t, "--storage.path="+dir)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = startProgram(t, "--storage.path="+relative)
 	p.waitReady()
+	if !strings.Contains(p.text(), `msg="Starting rwsink" data=`+dir) {
+		t.Errorf("the start does not name %s\n%s", dir, p.text())
+	}
 	_ = p.cmd.Process.Signal(os.Interrupt)
 	if code := p.waitEnd(); code != 0 {
 		t.Errorf("exit code %d at SIGINT\n%s", code, p.text())
