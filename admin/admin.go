@@ -130,7 +130,7 @@ func snapshot(st *store.Store, r *http.Request) (any, error) {
 	if s := r.FormValue("skip_head"); s != "" {
 		var err error
 		if skipHead, err = strconv.ParseBool(s); err != nil {
-			return nil, badRequestError{fmt.Errorf("invalid parameter \"skip_head\": unable to parse boolean: %w", err)}
+			return nil, badRequestError{fmt.Errorf("invalid parameter \"skip_head\": got %q, want true or false", s)}
 		}
 	}
 	name, err := st.Snapshot(r.Context(), skipHead)

@@ -172,7 +172,7 @@ func TestBadParameters(t *testing.T) {
 		{"delete_series", url.Values{"match[]": {"m"}, "start": {"soon"}}, `"start"`},
 		{"delete_series", url.Values{"match[]": {"m"}, "end": {"NaN"}}, `"end"`},
 		{"delete_series", url.Values{"match[]": {"m"}, "start": {"2"}, "end": {"1.999"}}, `"end"`},
-		{"snapshot", url.Values{"skip_head": {"perhaps"}}, `"skip_head"`},
+		{"snapshot", url.Values{"skip_head": {"perhaps"}}, `"skip_head": got "perhaps", want true or false`},
 	} {
 		rec := a.ask("POST", tc.what, tc.params)
 		var got failure

@@ -124,7 +124,7 @@ func (id *identity) resolve(k Key, wire []Label) (*Series, error) {
 		if n := id.limits.Series; n > 0 && id.count.Load() >= int64(n) {
 			return nil, &Refusal{
 				Reason: ReasonSeriesLimit,
-				Detail: fmt.Sprintf("the limit of %d series is reached", n),
+				Detail: fmt.Sprintf("the limit of %d series is reached (--limits.series)", n),
 				Series: seriesText(ls),
 			}
 		}

@@ -69,14 +69,19 @@ func (c *committer) judgeHistograms(b *Batch, w bounds) {
 
 // refuseTime notes a sample outside the bounds; value is asked only for the first of a reason.
 func (c *committer) refuseTime(b *Batch, item Item, s *Series, t, floor, ceil int64, reason string, value func() string) {
-	than, bound := "older than ", floor
-	if t > ceil {
-		reason, than, bound = ReasonTooNew, "newer than ", ceil
+	than, bound, flag := "older than ", floor, "--storage.retention.time"
+	switch {
+	case t > ceil:
+		reason, than, bound, flag = ReasonTooNew, "newer than ", ceil, "--limits.max-future"
+	case reason == ReasonTooLate:
+		flag = "--ooo.window"
+	case floor == c.head.clock.kept.Load():
+		flag = "--storage.retention.size"
 	}
 	if b.result.Refused.Count(item, reason) {
 		return
 	}
-	detail := than + time.UnixMilli(bound).UTC().Format(time.RFC3339Nano)
+	detail := than + time.UnixMilli(bound).UTC().Format(time.RFC3339Nano) + " (" + flag + ")"
 	b.result.Refused.Add(1, &Refusal{
 		Item: item, Reason: reason, Detail: detail, Series: seriesText(s.labels), T: t, Value: value(),
 	})

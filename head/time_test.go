@@ -101,18 +101,28 @@ func TestBoundsOfTime(t *testing.T) {
 
 // TestRefusalNamesTheBound reads what a sender is told: the bound, as people read times.
 func TestRefusalNamesTheBound(t *testing.T) {
-	o := options()
-	o.Accept.Retention, o.Accept.Window, o.Accept.MaxFuture = time.Hour, -1, time.Minute
-	p := run(t, o)
-	for text, at := range map[string][2]int64{
-		"too old: older than ": {nowMs - hourMs - 1, nowMs - hourMs},
-		"too new: newer than ": {nowMs + minuteMs + 1, nowMs + minuteMs},
+	for _, tc := range []struct {
+		at, bound  int64
+		text, flag string
+		window     time.Duration
+		keepFrom   int64
+	}{
+		{nowMs - hourMs - 1, nowMs - hourMs, "too old: older than ", "--storage.retention.time", -1, 0},
+		{nowMs - 2*minuteMs, nowMs - minuteMs, "too old: older than ", "--storage.retention.size", -1, nowMs - minuteMs},
+		{nowMs - minuteMs - 1, nowMs - minuteMs, "too late: older than ", "--ooo.window", time.Minute, 0},
+		{nowMs + minuteMs + 1, nowMs + minuteMs, "too new: newer than ", "--limits.max-future", -1, 0},
 	} {
-		res, err := p.write(float(0, at[0], 1))
+		o := options()
+		o.Accept.Retention, o.Accept.Window, o.Accept.MaxFuture = time.Hour, tc.window, time.Minute
+		p := run(t, o)
+		p.head.KeepFrom(tc.keepFrom)
+		p.stored(t, float(0, nowMs, 1))
+		res, err := p.write(float(0, tc.at, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := text + time.UnixMilli(at[1]).UTC().Format(time.RFC3339Nano) + ", series"; !strings.Contains(res.Refused.Error(), want) {
+		want := tc.text + time.UnixMilli(tc.bound).UTC().Format(time.RFC3339Nano) + " (" + tc.flag + "), series"
+		if !strings.Contains(res.Refused.Error(), want) {
 			t.Errorf("got %q, want %q", res.Refused.Error(), want)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -129,9 +130,17 @@ type named struct {
 }
 
 func (n named) Set(s string) error {
-	if err := n.Value.Set(s); err != nil && n.span != nil {
+	err := n.Value.Set(s)
+	var num *strconv.NumError
+	switch notANumber := errors.As(err, &num); {
+	case err == nil:
+	case notANumber && n.span != nil:
+		return fmt.Errorf("--%s=%s: want %s", n.flag, s, n.span.text(n.form))
+	case notANumber:
+		return fmt.Errorf("--%s=%s: want a number: %w", n.flag, s, num.Err)
+	case n.span != nil:
 		return fmt.Errorf("--%s=%s: want %s: %w", n.flag, s, n.span.text(n.form), err)
-	} else if err != nil {
+	default:
 		return fmt.Errorf("--%s=%s: %w", n.flag, s, err)
 	}
 	if what, ok := needed[n.flag]; ok && s == "" {

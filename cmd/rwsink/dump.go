@@ -32,6 +32,9 @@ func dumpFile(w io.Writer, name string) error {
 		return err
 	}
 	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return errors.New("is a directory, want a file: rwsink check looks through a data directory")
+	}
 	data, err := io.ReadAll(io.LimitReader(f, 4))
 	if err != nil {
 		return err

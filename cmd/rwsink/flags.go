@@ -9,6 +9,8 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -146,6 +148,13 @@ func (c *readConfig) flags(cmd *kingpin.CmdClause) {
 		Default(strconv.Itoa(query.DefaultConcurrency)).SetValue(&c.concurrency)
 	cmd.Flag("read.max-frame-bytes", "Bytes of one frame of a streamed answer; clients refuse more than 50,000,000.").
 		Default(strconv.Itoa(query.DefaultMaxFrameBytes)).SetValue(&c.maxFrameBytes)
+}
+
+// logFlags defines the flags of all commands, whose errors name them, too.
+func logFlags(app *kingpin.Application, log *promslog.Config) {
+	promslogflag.AddFlags(app, log)
+	app.GetFlag(promslogflag.LevelFlagName).SetValue(named{Value: log.Level, flag: promslogflag.LevelFlagName})
+	app.GetFlag(promslogflag.FormatFlagName).SetValue(named{Value: log.Format, flag: promslogflag.FormatFlagName})
 }
 
 // syncPolicy is --storage.wal-sync.

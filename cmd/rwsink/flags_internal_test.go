@@ -10,7 +10,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
-	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -104,14 +103,18 @@ func TestRelabelFile(t *testing.T) {
 		t.Fatalf("no file: %v, %v", rules, err)
 	}
 	for _, tc := range []struct{ name, text, want string }{
-		{"empty", "", ""},
+		{"empty", "", "no rule in it"},
+		{"a comment", "# none yet\n", "no rule in it"},
+		{"an empty list", "[]\n", ""},
 		{"one rule", "- source_labels: [a]\n  regex: x|y\n  action: drop\n", ""},
 		{"unknown field", "- source_label: [a]\n  action: drop\n", "source_label"},
-		{"unknown action", "- action: dorp\n", "dorp"},
-		{"bad regex", "- source_labels: [a]\n  regex: '('\n  action: drop\n", "missing closing"},
+		{"unknown field of the second", "- action: drop\n  source_labels: [a]\n- source_label: [a]\n", "rule 2: yaml: unmarshal errors:\n  line 3"},
+		{"unknown action", "- action: dorp\n", `rule 1: unknown relabel action "dorp"`},
+		{"bad regex", "- source_labels: [a]\n  regex: '('\n  action: drop\n", "rule 1: error parsing regexp: missing closing"},
 		{"no target", "- source_labels: [a]\n  action: replace\n", "rule 1: "},
 		{"a rule of nothing", "- action: drop\n  source_labels: [a]\n-\n", "rule 2 is empty"},
-		{"not a list", "rules: []\n", "cannot unmarshal"},
+		{"not a list", "write_relabel_configs: []\n", "want a list of rules, without a key above it"},
+		{"a text for a rule", "- drop\n", "rule 1: "},
 		{"not YAML", "\t{", "yaml"},
 	} {
 		file := filepath.Join(t.TempDir(), "relabel.yml")
@@ -126,8 +129,8 @@ func TestRelabelFile(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q and the file's name", tc.name, err, tc.want)
 		}
 	}
-	if _, err := loadRelabel(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a file that is not there gives no error")
+	if _, err := loadRelabel(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "--write.relabel-config=/") {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }
 
@@ -140,7 +143,7 @@ func TestReadmeListsFlags(t *testing.T) {
 	app := kingpin.New("rwsink", "")
 	cmd := app.Command("serve", "").Default()
 	serveFlags(cmd)
-	promslogflag.AddFlags(app, &promslog.Config{})
+	logFlags(app, &promslog.Config{})
 	listed := 0
 	for _, f := range append(cmd.Model().Flags, app.Model().Flags...) {
 		if f.Name == "help" || f.Hidden {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
-	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/common/version"
 )
 
@@ -23,9 +22,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	app := kingpin.New("rwsink", "A Prometheus remote-write receiver that takes samples in any order.")
 	app.HelpFlag.Short('h')
 	app.UsageWriter(stdout)
-	app.Version(version.Print("rwsink"))
+	app.Version(versionText())
 	log := promslog.Config{Writer: stderr}
-	promslogflag.AddFlags(app, &log)
+	logFlags(app, &log)
 
 	serveCmd := app.Command("serve", "Receive and serve. The default.").Default()
 	cfg := serveFlags(serveCmd)
@@ -69,8 +68,17 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case probeCmd.FullCommand():
 		return probe(stdout, *probeURL)
 	case versionCmd.FullCommand():
-		_, err := fmt.Fprintln(stdout, version.Print("rwsink"))
+		_, err := fmt.Fprintln(stdout, versionText())
 		return err
 	}
 	panic("BUG: command " + cmd + " is not wired")
+}
+
+// versionText is what rwsink version prints; make build sets the version, go run does not.
+func versionText() string {
+	v := version.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	return fmt.Sprintf("rwsink %s, revision %s, %s, %s/%s", v, version.GetRevision(), version.GoVersion, version.GoOS, version.GoArch)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -81,7 +82,7 @@ func TestDump(t *testing.T) {
 		}
 	}
 	for arg, want := range map[string]string{
-		"dump.go": "dump.go: neither a segment of the log", "nothing": "nothing", "../rwsink": "directory",
+		"dump.go": "dump.go: neither a segment of the log", "nothing": "nothing", "../rwsink": "rwsink check looks through",
 	} {
 		if _, err := output("dump", arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dump %s: %v", arg, err)
@@ -106,7 +107,8 @@ func TestDumpDamaged(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if got, err := output("version"); err != nil || !strings.HasPrefix(got, "rwsink, version") {
+	form := regexp.MustCompile(`^rwsink \S+, revision \S+, go1\S+, \w+/\w+\n$`)
+	if got, err := output("version"); err != nil || !form.MatchString(got) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -132,6 +134,11 @@ func TestProbe(t *testing.T) {
 		t.Errorf("a server that is not ready: %v", err)
 	}
 	server.Close()
+	for _, address := range []string{"127.0.0.1:9201", "localhost:9201", "localhost", "ftp://localhost", "http://"} {
+		if _, err := output("probe", address); err == nil || !strings.Contains(err.Error(), "want http://HOST:PORT") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
 	for _, address := range []string{
 		strings.Replace(server.URL, "http://", "http://me:secret@", 1),
 		"http://me:secret@[::1/-/ready",

@@ -23,8 +23,8 @@ const readyPath = "/-/ready"
 // A password in the URL appears in no error.
 func probe(w io.Writer, address string) error {
 	target, err := url.Parse(address)
-	if err != nil {
-		return errors.New("the URL to probe cannot be parsed") // the parser's own error quotes it
+	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
+		return errors.New("the URL to probe cannot be parsed: want http://HOST:PORT, or https") // the parser's own error quotes it
 	}
 	if target.Path == "" {
 		target.Path = readyPath

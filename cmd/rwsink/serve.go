@@ -47,7 +47,7 @@ func serve(c *config, logger *slog.Logger) error {
 	setGC()
 	limitMemory(c.limits.maxMemory, logger)
 	if err := web.Validate(*c.web.WebConfigFile); err != nil {
-		return fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)
+		return fmt.Errorf("--web.config.file=%s: %w", *c.web.WebConfigFile, err)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(

@@ -235,9 +235,11 @@ func TestStartErrors(t *testing.T) {
 	defer busy.Close()
 	for _, tc := range []struct{ name, arg, want string }{
 		{"relabel file", "--write.relabel-config=" + rules, "dorp"},
-		{"no relabel file", "--write.relabel-config=" + dir + "/none", "none"},
-		{"web configuration", "--web.config.file=" + dir + "/none", "none"},
+		{"no relabel file", "--write.relabel-config=" + dir + "/none", "--write.relabel-config=" + dir + "/none: open"},
+		{"web configuration", "--web.config.file=" + dir + "/none", "--web.config.file=" + dir + "/none: open"},
 		{"address in use", "--web.listen-address=" + busy.Addr().String(), "address already in use"},
+		{"log level", "--log.level=verbose", "--log.level=verbose: "},
+		{"log format", "--log.format=xml", "--log.format=xml: "},
 		{"path is a file", "--storage.path=" + rules, "rules.yml"},
 	} {
 		data := filepath.Join(dir, tc.name)
