@@ -150,8 +150,8 @@ image: build
 # The whole stack, with either generation of the compose tool.
 up: image
 	@if docker compose version >/dev/null 2>&1; \
-	then docker compose -f compose/docker-compose.yml up --wait; \
-	else docker-compose -f compose/docker-compose.yml up -d; fi
+	then docker compose -p rwsink -f compose/docker-compose.yml up --wait; \
+	else docker-compose -p rwsink -f compose/docker-compose.yml up -d; fi
 
 clean:
 	rm -rf bin .cache

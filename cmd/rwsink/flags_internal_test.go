@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -134,7 +134,8 @@ func TestRelabelFile(t *testing.T) {
 	}
 }
 
-// TestReadmeListsFlags holds the table of flags in the README to the flags there are.
+// TestReadmeListsFlags holds the table of flags in the README, which has those that
+// are set most often, to the flags there are and their defaults.
 func TestReadmeListsFlags(t *testing.T) {
 	page, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -143,22 +144,21 @@ func TestReadmeListsFlags(t *testing.T) {
 	app := kingpin.New("rwsink", "")
 	cmd := app.Command("serve", "").Default()
 	serveFlags(cmd)
-	logFlags(app, &promslog.Config{})
-	listed := 0
-	for _, f := range append(cmd.Model().Flags, app.Model().Flags...) {
-		if f.Name == "help" || f.Hidden {
-			continue
-		}
-		listed++
-		row := "\n| `--" + f.Name + "` | "
-		if d := strings.Join(f.Default, ""); d != "" && f.Name != "limits.max-memory" {
-			row += "`" + d + "` |"
-		}
-		if !strings.Contains(string(page), row) {
-			t.Errorf("README has no row %q", row)
+	defaults := map[string]string{}
+	for _, f := range cmd.Model().Flags {
+		defaults[f.Name] = strings.Join(f.Default, "")
+		if f.IsBoolFlag() {
+			defaults[f.Name] = "off"
 		}
 	}
-	if n := strings.Count(string(page), "\n| `--"); n != listed {
-		t.Errorf("README lists %d flags, there are %d", n, listed)
+	rows := regexp.MustCompile("(?m)^\\| `--([^`]+)` \\| `?([^`|]*?)`? ?\\|").FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 10 {
+		t.Errorf("README lists %d flags", len(rows))
+	}
+	for _, row := range rows {
+		want, ok := defaults[row[1]]
+		if !ok || row[2] != want && row[1] != "limits.max-memory" {
+			t.Errorf("README gives --%s the default %q, want %q of %v", row[1], row[2], want, ok)
+		}
 	}
 }
