@@ -25,6 +25,8 @@ type applier struct {
 	piece  chunkenc.Samples // scratch: what is sealed
 	target int              // samples that a full slot holds at most
 	stats  applyStats
+	cold   coldReader
+	chunk  []byte // scratch: one of a cold run
 	sum    uint64 // of ahead, says nothing
 }
 
@@ -84,6 +86,24 @@ func (a *applier) ahead(list []*Series) {
 		}
 	}
 	a.sum += sum // what is not used is not loaded
+}
+
+// coldAhead is ahead for samples whose ranges are long over: of those, which come
+// in any order of time, too, it loads where the next row stands.
+func (a *applier) coldAhead(list *containerList, series []*Series, times []int64) {
+	var found [aheadOf]*coldSeries
+	n := 0
+	for i, t := range times {
+		if box, _ := list.find(t); box != nil && box.cold != nil {
+			if c := box.cold.series.of(series[i]); c != nil {
+				found[n%aheadOf] = c
+				n++
+			}
+		}
+	}
+	for _, c := range found[:n] {
+		a.sum += uint64(c.rows.Ahead())
+	}
 }
 
 // add puts a sample into p, which is a part of c.

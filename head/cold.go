@@ -1,185 +1,211 @@
 package head
 
 import (
+	"encoding/binary"
+	"fmt"
+	"math"
 	"slices"
 	"unsafe"
 
-	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/ooo"
 )
 
-// coldRun holds the samples of a container whose range is long over: rows in
-// order of arrival, without tails, chunks or anything else a series would keep
-// for it, so that memory follows what is written and not how many series and
-// ranges it is spread over.
+// coldRun holds the samples of a container whose range is long over. It has
+// nothing of what a part has for those to come, tails, slots or a place among the
+// parts of its series, so that memory follows what is written and not how many
+// series and ranges it is spread over.
 //
-// A series' rows are a chain from its newest row back. A read walks the chain
-// of one series and sorts what it finds; a flush groups all rows by series first.
-// Rows stand in pages that never move, but for the first, which grows: a range
-// with few samples must not take a page.
+// The samples of a series wait as rows, in order of arrival. Once they are coldPack
+// they become a chunk, in a third of the memory: so much more of a range is
+// there when it is flushed, and its block is that much denser. Chunks are kept
+// in order of arrival, too, and are merged by who reads them: merging several
+// times gives what merging once does.
+//
+// The chunks of all series stand one behind the other in pages, each after the
+// place of the series' chunk before and its own length. Pages never move, but for
+// the first, which grows: a range with few samples must not take a page.
 type coldRun struct {
-	last  map[*Series]uint32 // a series' newest row, plus 1
-	pages [][]coldRow
-	extra []coldExtra
-	rows  uint32
-	bytes int // of histograms
-
+	series  refTable[coldSeries]
+	pages   [][]byte
+	bytes   int // of series and pages
 	counted int // of its memory, in Head.coldBytes
 }
 
-// coldRow is one sample: 24 bytes.
-type coldRow struct {
-	t     int64
-	v     float64
-	prev  uint32 // the series' row before, plus 1; 0 is none
-	extra uint32 // what it has beside, plus 1; 0 is nothing
+// coldSeries is what a run holds of a series: 80 bytes.
+type coldSeries struct {
+	series *Series
+	rows   ooo.Buffer
+	last   uint32 // its newest chunk, plus 1; 0 is none
+	hists  bool   // some rows may be histograms, which are not packed
 }
 
-// coldExtra is what most rows do not have: a start timestamp or a histogram.
-type coldExtra struct {
-	st int64
-	h  *histogram.Histogram
-	fh *histogram.FloatHistogram
+const (
+	// coldPack is how many floats become a chunk. Of random times, ever more of them
+	// hardly take less each; and so many, 16 bytes each, wait in each series and range.
+	coldPack = 32
+	// coldPage is how many bytes of chunks a page holds.
+	coldPage = 64 << 10
+	// coldHeader is what stands before a chunk: 4 bytes of place, 2 of length.
+	coldHeader = 6
+	// coldRunBytes is about what a run and its container take beside all that.
+	coldRunBytes = 512
+)
+
+// add appends a sample of s and returns what the run holds of s; first says that
+// there was nothing.
+func (r *coldRun) add(s *Series, x *sample) (c *coldSeries, first bool) {
+	c = r.series.of(s)
+	if first = c == nil; first {
+		c = &coldSeries{series: s}
+		r.series.put(s, c)
+		r.bytes += c.bytes()
+	}
+	before := c.rows.Bytes()
+	x.addTo(&c.rows)
+	r.bytes += c.rows.Bytes() - before
+	c.hists = c.hists || x.kind() != chunkenc.KindFloat
+	return c, first
 }
 
-// coldPage is how many rows a page holds: 96 KiB.
-const coldPage = 4096
+// full says whether the rows are to be packed.
+func (c *coldSeries) full() bool { return c.rows.Len() >= coldPack && !c.hists }
 
-// add appends a sample of s; first says that it is the first of s here.
-func (r *coldRun) add(s *Series, x *sample) (first bool) {
-	prev := r.last[s]
-	row := coldRow{t: x.t, v: x.v, prev: prev}
-	if x.st != 0 || x.kind() != chunkenc.KindFloat {
-		r.extra = append(r.extra, coldExtra{x.st, x.h, x.fh})
-		row.extra = uint32(len(r.extra))
-		r.bytes += ooo.HistogramBytes(x.h, x.fh)
-	}
-	switch {
-	case r.rows == 0:
-		r.pages = append(r.pages, nil)
-	case r.rows%coldPage == 0:
-		r.pages = append(r.pages, make([]coldRow, 0, coldPage))
-	}
-	page := &r.pages[len(r.pages)-1]
-	*page = append(*page, row)
-	r.rows++
-	r.last[s] = r.rows
-	return prev == 0
+// bytes returns the memory of a series beside its chunks.
+func (c *coldSeries) bytes() int { return int(unsafe.Sizeof(*c)) + c.rows.Bytes() }
+
+// pack makes a chunk of rows that are full.
+func (a *applier) pack(r *coldRun, c *coldSeries) {
+	a.packRun(r, c, a.merge(nil, &c.rows)[0])
+	c.rows.Reset()
 }
 
-// copyTo appends to dst the samples of s in [lo, hi] in order of arrival.
-func (r *coldRun) copyTo(dst *ooo.Buffer, s *Series, lo, hi int64, stack []uint32) []uint32 {
-	stack = stack[:0]
-	for at := r.last[s]; at != 0; {
-		row := r.row(at)
-		if row.t >= lo && row.t <= hi {
-			stack = append(stack, at)
-		}
-		at = row.prev
+// packRun makes the newest chunk of a run of floats.
+func (a *applier) packRun(r *coldRun, c *coldSeries, run *chunkenc.Samples) {
+	a.chunk = a.enc.AppendFloats(a.chunk[:0], run, false)
+	last := len(r.pages) - 1
+	if last < 0 {
+		r.pages, last = append(r.pages, nil), 0
+	} else if len(r.pages[last])+coldHeader+len(a.chunk) > coldPage {
+		r.pages, last = append(r.pages, make([]byte, 0, coldPage)), last+1
+		r.bytes += coldPage
 	}
-	for i := len(stack) - 1; i >= 0; i-- {
-		r.addRow(dst, r.row(stack[i]))
-	}
-	return stack
+	page := r.pages[last]
+	at, before := last*coldPage+len(page), cap(page)
+	page = binary.BigEndian.AppendUint32(page, c.last)
+	page = binary.BigEndian.AppendUint16(page, uint16(len(a.chunk)))
+	page = append(page, a.chunk...)
+	r.bytes += cap(page) - before
+	r.pages[last], c.last = page, uint32(at)+1
 }
 
-// coldOrder is the rows of a run grouped by series: those of the k-th one are
-// rows[ends[k-1]:ends[k]], plus 1, in order of arrival. It is used again for other runs.
-type coldOrder struct {
-	rows []uint32
-	ends []uint32
-	of   []uint32 // scratch: which series a row is of, plus 1; 0 is none any more
+// chunk returns the chunk at a place, plus 1, and the place of the one before.
+func (r *coldRun) chunk(at uint32) (chunk chunkenc.Chunk, prev uint32) {
+	data := r.pages[(at-1)/coldPage][(at-1)%coldPage:]
+	end := coldHeader + int(binary.BigEndian.Uint16(data[4:]))
+	chunk, err := chunkenc.Open(data[coldHeader:end])
+	if err != nil {
+		panic(fmt.Sprintf("BUG: a chunk in memory does not open: %v", err))
+	}
+	return chunk, binary.BigEndian.Uint32(data)
 }
 
-// order groups the rows of all series, which are list, in two passes over them:
-// chains, walked one after another, would wait for memory at every row. The rows
-// stay where they are: their copies would be as large as the run, which may be
-// all that a head may hold of them.
-func (r *coldRun) order(o *coldOrder, list []*Series) {
-	n := int(r.rows) + 1
-	o.of = slices.Grow(o.of[:0], n)[:n]
-	o.ends = slices.Grow(o.ends[:0], len(list)+1)[:len(list)+1]
-	clear(o.of)
-	clear(o.ends)
-	for k, s := range list {
-		o.of[r.last[s]] = uint32(k) + 1
-	}
-	for at := r.rows; at > 0; at-- { // a row comes before the one that is linked to it
-		if k := o.of[at]; k != 0 {
-			o.ends[k]++
-			o.of[r.row(at).prev] = k // the 0th has no row
-		}
-	}
-	for k := range list {
-		o.ends[k+1] += o.ends[k]
-	}
-	n = int(o.ends[len(list)])
-	o.rows = slices.Grow(o.rows[:0], n)[:n]
-	for at := uint32(1); at <= r.rows; at++ {
-		if k := o.of[at]; k != 0 {
-			o.rows[o.ends[k-1]] = at
-			o.ends[k-1]++
-		}
-	}
+// coldReader holds the scratch memory of reading runs. The caller has the head's
+// lock, or the run is of a frozen container.
+type coldReader struct {
+	dec   chunkenc.Decoder
+	run   chunkenc.Samples
+	chain []chunkenc.Chunk
 }
 
-// coldAhead is how many rows are fetched at a time.
-const coldAhead = 32
-
-// copyOrdered appends to dst the samples of the k-th series.
-func (r *coldRun) copyOrdered(dst *ooo.Buffer, o *coldOrder, k int) {
-	from := uint32(0)
-	if k > 0 {
-		from = o.ends[k-1]
-	}
-	var near [coldAhead]coldRow
-	for list := o.rows[from:o.ends[k]]; len(list) > 0; {
-		n := min(len(list), coldAhead)
-		for i, at := range list[:n] { // none waits for the one before
-			near[i] = *r.row(at)
-		}
-		for i := range near[:n] {
-			r.addRow(dst, &near[i])
-		}
-		list = list[n:]
-	}
-}
-
-// addRow appends a row to dst.
-func (r *coldRun) addRow(dst *ooo.Buffer, row *coldRow) {
-	if row.extra == 0 {
-		dst.Float(row.t, 0, row.v)
+// copy appends to dst the samples of s in [lo, hi] in order of arrival, where
+// a chunk takes the place of all that it was made of.
+func (c *coldReader) copy(dst *ooo.Buffer, r *coldRun, s *Series, lo, hi int64) {
+	of := r.series.of(s)
+	if of == nil {
 		return
 	}
-	e := &r.extra[row.extra-1]
-	x := sample{t: row.t, st: e.st, v: row.v, h: e.h, fh: e.fh}
-	x.addTo(dst)
+	c.chunks(r, of, lo, hi, func(run *chunkenc.Samples) {
+		for i := range run.T {
+			x := sampleOf(run, i)
+			x.addTo(dst)
+		}
+	})
+	of.rows.CopyRange(dst, lo, hi)
 }
 
-// count returns how many samples of s the run holds.
-func (r *coldRun) count(s *Series) (n int) {
-	for at := r.last[s]; at != 0; at = r.row(at).prev {
-		n++
+// chunks calls f with what of each chunk lies in [lo, hi], if that is anything.
+func (c *coldReader) chunks(r *coldRun, of *coldSeries, lo, hi int64, f func(run *chunkenc.Samples)) {
+	c.chain = c.chain[:0]
+	for at := of.last; at != 0; {
+		chunk, prev := r.chunk(at)
+		c.chain = append(c.chain, chunk)
+		at = prev
 	}
-	return n
+	for i := range slices.Backward(c.chain) {
+		c.run.Reset(chunkenc.KindFloat)
+		if err := c.dec.DecodeRange(&c.run, &c.chain[i], lo, hi); err != nil {
+			panic(fmt.Sprintf("BUG: a chunk in memory does not decode: %v", err))
+		}
+		if c.run.Len() > 0 {
+			f(&c.run)
+		}
+	}
 }
 
-func (r *coldRun) row(at uint32) *coldRow { return &r.pages[(at-1)/coldPage][(at-1)%coldPage] }
+// eraseCold takes the samples of s in [lo, hi] out of a run and says whether none
+// is left. Chunks that are replaced stay where they are until the run goes.
+func (a *applier) eraseCold(r *coldRun, s *Series, lo, hi int64) (empty bool) {
+	c := r.series.of(s)
+	before := c.bytes()
+	a.late.Reset()
+	c.rows.Take(&a.late, lo, hi)
+	r.bytes += c.bytes() - before
+	touched := false
+	a.cold.chunks(r, c, lo, hi, func(*chunkenc.Samples) { touched = true })
+	if touched {
+		old := *c
+		c.last = 0
+		a.cold.chunks(r, &old, math.MinInt64, math.MaxInt64, func(run *chunkenc.Samples) {
+			if run.Cut(lo, hi); run.Len() > 0 {
+				a.packRun(r, c, run)
+			}
+		})
+	}
+	if empty = c.rows.Len() == 0 && c.last == 0; empty {
+		r.series.remove(s)
+		r.bytes -= c.bytes()
+	}
+	return empty
+}
+
+// gone says whether all that a run holds of s is erased.
+func (r *coldRun) gone(s *Series, erased tombstones.Intervals) bool {
+	var c coldReader
+	var all ooo.Buffer
+	c.copy(&all, r, s, math.MinInt64, math.MaxInt64)
+	left := all.Len()
+	for _, i := range erased {
+		left -= all.Count(i.Mint, i.Maxt) // they do not overlap
+	}
+	return left == 0
+}
+
+// size returns how many samples of s the run holds, and the bytes of those that are packed.
+func (r *coldRun) size(s *Series) (samples, bytes int) {
+	c := r.series.of(s)
+	if c == nil {
+		return 0, 0
+	}
+	for at := c.last; at != 0; {
+		chunk, prev := r.chunk(at)
+		samples, bytes = samples+int(chunk.N), bytes+len(chunk.Data)
+		at = prev
+	}
+	return samples + c.rows.Len(), bytes
+}
 
 // memory returns the bytes that the run holds.
-func (r *coldRun) memory() int {
-	if r.rows == 0 {
-		return 0
-	}
-	rows := cap(r.pages[0]) + (len(r.pages)-1)*coldPage
-	return coldRunBytes + rows*int(unsafe.Sizeof(coldRow{})) + cap(r.extra)*int(unsafe.Sizeof(coldExtra{})) +
-		r.bytes + len(r.last)*coldSeriesBytes
-}
-
-// coldRunBytes is about what a run and its container take beside its samples.
-const coldRunBytes = 512
-
-// coldSeriesBytes is about what an entry of the map of chains takes.
-const coldSeriesBytes = 32
+func (r *coldRun) memory() int { return coldRunBytes + r.series.bytes() + r.bytes }

@@ -1,11 +1,15 @@
 package head_test
 
 import (
+	"maps"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/rwsink/rwsink/head"
+	"github.com/rwsink/rwsink/internal/vfs/memfs"
 )
 
 // TestSamplesOfAllAgesTakeFewContainers writes samples that are days apart, back
@@ -64,5 +68,77 @@ func flushed(t *testing.T, p *process, samples int) {
 	}
 	if n != samples || p.head.ColdBytes() != 0 {
 		t.Errorf("%d samples frozen of %d, %d bytes left", n, samples, p.head.ColdBytes())
+	}
+}
+
+// TestSamplesLongOverArePacked writes a range that is long over in random order,
+// what stands beside floats included: memory holds it as chunks, and reads,
+// deletes, a restart and a flush find what was written.
+func TestSamplesLongOverArePacked(t *testing.T) {
+	const base, steps, step = nowMs - 1000*int64(time.Hour/time.Millisecond), 500, 15_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	fs, want := memfs.New(1), oracle{}
+	p := mustStart(t, fs, options())
+	held := []int64{0, 0}
+	for round := range 100 {
+		var list []sample
+		for range 50 {
+			k := rng.Int64N(steps)
+			at := base + k*step
+			started := float(1, at, float64(k))
+			started.st = base + k/100*step
+			list = append(list, float(0, at, float64(7*k)), started, float(2, at, float64(k)))
+			switch {
+			case rng.IntN(4) == 0:
+				list = append(list, float(2, at, staleNaN), float(2, base+rng.Int64N(steps)*step, staleNaN))
+			case round == 40:
+				list = append(list, ints(3, at, int(k)))
+			default:
+				list = append(list, float(3, at, float64(k)))
+			}
+		}
+		for series := range 4 { // of one batch, floats come before histograms
+			p.stored(t, slices.DeleteFunc(slices.Clone(list), func(s sample) bool { return s.series != series })...)
+		}
+		want.add(list...)
+		held[round/50] = p.head.ColdBytes()
+	}
+	p.holds(t, want)
+	p.holdsIn(t, want, base+100*step+1, base+103*step)
+	if n := (held[1] - held[0]) / (50 * 200); n > 12 {
+		t.Errorf("each of the later samples took %d bytes", n)
+	}
+	p.delete(t, deleteOf(base+200*step, base+300*step, "0|1|2|3"), deleteOf(base, base+steps*step, "2"))
+	delete(want, 2)
+	for _, m := range want {
+		maps.DeleteFunc(m, func(at int64, _ sample) bool { return at >= base+200*step && at <= base+300*step })
+	}
+	p.holds(t, want)
+	for range 2 {
+		more := []sample{float(0, base+250*step, rng.Float64()), float(2, base+250*step, rng.Float64())}
+		p.stored(t, more...)
+		want.add(more...)
+		p.holds(t, want)
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+		p = mustStart(t, fs, options())
+		p.holds(t, want)
+	}
+	list, err := p.head.Freeze(t.Context(), func(head.ContainerInfo) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.holds(t, want)
+	for _, f := range list {
+		if err := p.head.Drop(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := p.head.ColdBytes(); n != 0 {
+		t.Errorf("%d bytes left", n)
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
 	}
 }

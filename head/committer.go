@@ -300,7 +300,11 @@ func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h.mu.Lock()
 	for i, s := range b.series {
 		if i%aheadOf == 0 {
-			c.applier.ahead(b.series[i:min(i+aheadOf, len(b.series))])
+			to := min(i+aheadOf, len(b.series))
+			c.applier.ahead(b.series[i:to])
+			if b.times[i] < c.nowMs-2*h.options.BlockDuration.Milliseconds() { // as mostly all then
+				c.applier.coldAhead(h.containers.Load(), b.series[i:to], b.times[i:to])
+			}
 		}
 		c.stats.lateness.Observe(elapsed(b.times[i], c.nowMs))
 		c.placeFloat(s, lsn, b.times[i], b.start(i), b.values[i])
@@ -353,8 +357,12 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 	}
 	box.touch(x.t, lsn, c.monoMs)
 	if box.cold != nil {
-		if box.cold.add(s, x) {
+		of, first := box.cold.add(s, x)
+		if first {
 			c.head.hold(s)
+		}
+		if of.full() {
+			c.applier.pack(box.cold, of)
 		}
 		c.head.countCold(box.cold)
 		return
@@ -368,7 +376,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 // open makes a part of s in box, which is near and has none yet.
 func (c *committer) open(s *Series, box *Container) *part {
 	p := &part{series: s, box: box, place: uint8(s.ref)}
-	box.parts.put(p)
+	box.parts.put(s, p)
 	c.head.hold(s)
 	s.link(p)
 	return p

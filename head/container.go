@@ -10,7 +10,7 @@ import (
 )
 
 // Container holds the samples of one aligned range of time: near, a part a
-// series, or cold, a run of rows. Every timestamp belongs to at most one open
+// series, or cold, a run of samples. Every timestamp belongs to at most one open
 // container at any moment; a frozen one takes no more samples, and its
 // successor sees only later frames. So for one timestamp the containers that
 // ever held it are in order of their LSNs.
@@ -22,7 +22,7 @@ type Container struct {
 	// opened is the last frame before it was opened, last the newest frame that put samples here.
 	opened, last wal.LSN
 	first        wal.LSN // the first frame that put samples here; 0 is none yet
-	parts        partTable
+	parts        refTable[part]
 	arena        *arena   // of the streams of parts
 	cold         *coldRun // instead of parts
 	samples      int      // put here
@@ -38,9 +38,9 @@ type Container struct {
 func newContainer(lo, hi int64, opened wal.LSN, cold bool) *Container {
 	c := &Container{lo: lo, hi: hi, opened: opened, newest: math.MinInt64}
 	if cold {
-		c.cold = &coldRun{last: map[*Series]uint32{}}
+		c.cold = &coldRun{series: refTable[coldSeries]{}}
 	} else {
-		c.parts, c.arena = partTable{}, &arena{}
+		c.parts, c.arena = refTable[part]{}, &arena{}
 	}
 	return c
 }
@@ -78,7 +78,7 @@ func (c *Container) rank() uint64 {
 // has says whether the container holds samples of s.
 func (c *Container) has(s *Series) bool {
 	if c.cold != nil {
-		return c.cold.last[s] != 0
+		return c.cold.series.of(s) != nil
 	}
 	return c.parts.of(s) != nil
 }
@@ -98,9 +98,7 @@ func (c *Container) touch(t int64, lsn wal.LSN, monoMs int64) {
 func (c *Container) each(f func(*Series)) {
 	c.parts.each(func(p *part) { f(p.series) })
 	if c.cold != nil {
-		for s := range c.cold.last {
-			f(s)
-		}
+		c.cold.series.each(func(x *coldSeries) { f(x.series) })
 	}
 }
 

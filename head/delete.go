@@ -177,14 +177,7 @@ func (c *Container) gone(s *Series) bool {
 		lo, hi := c.parts.of(s).bounds()
 		return tombstones.Interval{Mint: lo, Maxt: hi}.IsSubrange(erased)
 	}
-	for at := c.cold.last[s]; at != 0; {
-		row := c.cold.row(at)
-		if !touches(erased, row.t, row.t) {
-			return false
-		}
-		at = row.prev
-	}
-	return true
+	return c.cold.gone(s, erased)
 }
 
 // eraseOpen takes the samples of s in [lo, hi] out of an open container, and s
@@ -195,7 +188,7 @@ func (c *committer) eraseOpen(box *Container, s *Series, lo, hi int64) {
 	}
 	empty := false
 	if box.cold != nil {
-		empty = box.cold.erase(s, lo, hi)
+		empty = c.applier.eraseCold(box.cold, s, lo, hi)
 		c.head.countCold(box.cold)
 	} else if p := box.parts.of(s); c.applier.erase(box, p, lo, hi) {
 		empty = true
@@ -277,28 +270,6 @@ func emitWithout(erased tombstones.Intervals, emit func(*chunkenc.Samples) error
 		}
 		return emit(run)
 	}
-}
-
-// erase takes the rows of s in [lo, hi] out of its chain and says whether none
-// is left. The rows stay where they are until the run goes.
-func (r *coldRun) erase(s *Series, lo, hi int64) (empty bool) {
-	last := r.last[s]
-	link := &last
-	for at := last; at != 0; {
-		row := r.row(at)
-		if row.t >= lo && row.t <= hi {
-			*link = row.prev
-		} else {
-			link = &row.prev
-		}
-		at = row.prev
-	}
-	if last == 0 {
-		delete(r.last, s)
-		return true
-	}
-	r.last[s] = last
-	return false
 }
 
 // Remember tells the head, before Replay, of deletes in order of LSN that are

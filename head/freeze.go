@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -65,7 +66,7 @@ func (f *Frozen) Log() (from, to wal.LSN) { return f.c.opened, f.c.last }
 // Samples returns how many samples were put here, those written over included.
 func (f *Frozen) Samples() int { return f.c.samples }
 
-// ColdBytes returns the memory of the rows, 0 of a near container.
+// ColdBytes returns the memory of a cold run, 0 of a near container.
 func (f *Frozen) ColdBytes() int64 {
 	if f.c.cold == nil {
 		return 0
@@ -238,16 +239,13 @@ func (f *Frozen) Each(ctx context.Context, emit func(labels.Labels, []chunkenc.C
 	f.head.mu.RUnlock()
 	fin := f.fin
 	fin.applier.stats = applyStats{}
-	if f.c.cold != nil {
-		f.c.cold.order(&fin.order, list)
-	}
-	for k, s := range list {
+	for _, s := range list {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		var chunks []chunkenc.Chunk
 		if f.c.cold != nil {
-			chunks = fin.coldRows(f.c, k)
+			chunks = fin.coldSeries(f.c, s)
 		} else {
 			chunks = fin.part(f.c.parts.of(s))
 		}
@@ -268,7 +266,6 @@ type finisher struct {
 	applier *applier
 	seal    *Sealer
 	out     []chunkenc.Chunk
-	order   coldOrder
 }
 
 func newFinisher(o Options) *finisher { return &finisher{applier: newApplier(o), seal: NewSealer(o)} }
@@ -288,11 +285,11 @@ func (f *finisher) part(p *part) []chunkenc.Chunk {
 	return f.sealAll(f.applier.runsOf(p, from, (*ooo.Buffer).CopyRange))
 }
 
-// coldRows returns the chunks of the k-th series of a cold run whose rows are in f.order.
-func (f *finisher) coldRows(c *Container, k int) []chunkenc.Chunk {
+// coldSeries returns the chunks of a series of a cold run.
+func (f *finisher) coldSeries(c *Container, s *Series) []chunkenc.Chunk {
 	a := f.applier
 	a.late.Reset()
-	c.cold.copyOrdered(&a.late, &f.order, k)
+	a.cold.copy(&a.late, c.cold, s, math.MinInt64, math.MaxInt64)
 	f.out = f.out[:0]
 	return f.sealAll(a.merge(nil, &a.late))
 }

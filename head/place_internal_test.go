@@ -72,18 +72,18 @@ func partsOf(c *Container) (out []part) {
 	return out
 }
 
-// TestPartTable compares the table with a map.
-func TestPartTable(t *testing.T) {
+// TestRefTable compares the table with a map.
+func TestRefTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	table, want := partTable{}, map[uint64]*part{}
+	table, want := refTable[part]{}, map[uint64]*part{}
 	for range 5000 {
-		s := &Series{ref: rng.Uint64N(300) * (1 + rng.Uint64N(2)*partPage)}
+		s := &Series{ref: rng.Uint64N(300) * (1 + rng.Uint64N(2)*refPage)}
 		switch p := want[s.ref]; {
 		case table.of(s) != p:
 			t.Fatalf("part of %d", s.ref)
 		case p == nil:
 			p = &part{series: s}
-			table.put(p)
+			table.put(s, p)
 			want[s.ref] = p
 		case rng.IntN(3) > 0:
 			table.remove(s)

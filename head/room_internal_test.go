@@ -3,6 +3,7 @@ package head
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -28,12 +29,12 @@ func TestRowsStayWithinTheirMemory(t *testing.T) {
 	}
 	defer func() { h.Close(); _ = log.Close() }()
 	h.roomWait = 50 * time.Millisecond
-	s := testSeries(h, "m")
+	s, rng := testSeries(h, "m"), rand.New(rand.NewPCG(1, 2))
 	write := func(from time.Time, n int) error {
 		b := h.NewBatch()
 		defer b.Release()
 		for i := range n {
-			b.Float(s, from.UnixMilli()+int64(i), 0, 1)
+			b.Float(s, from.UnixMilli()+int64(i), 0, rng.Float64()) // which no chunk makes smaller
 		}
 		_, err := h.Commit(t.Context(), b)
 		return err

@@ -102,7 +102,8 @@ func (v *View) Size(s *Series, mint, maxt int64) (samples, bytes int) {
 	defer v.head.mu.RUnlock()
 	for _, c := range v.list.overlapping(mint, maxt) {
 		if c.cold != nil {
-			samples += c.cold.count(s)
+			n, size := c.cold.size(s)
+			samples, bytes = samples+n, bytes+size
 			continue
 		}
 		p := c.parts.of(s)
@@ -134,7 +135,7 @@ type Reader struct {
 	late   ooo.Buffer
 	piece  ooo.Buffer
 	out    chunkenc.Samples // what emit is given
-	chain  []uint32
+	cold   coldReader
 	erased tombstones.Intervals // of the snapshot
 }
 
@@ -181,7 +182,7 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 	defer mu.RUnlock()
 	r.erased = c.erased[s]
 	if c.cold != nil {
-		r.chain = c.cold.copyTo(&r.late, s, mint, maxt, r.chain)
+		r.cold.copy(&r.late, c.cold, s, mint, maxt)
 		return
 	}
 	p := c.parts.of(s)

@@ -64,6 +64,14 @@ func (b *Buffer) Histogram(t, st int64, h *histogram.Histogram, fh *histogram.Fl
 	b.addColumns(sample{st: st, h: h, fh: fh})
 }
 
+// Ahead loads what adding a sample touches first. What it returns says nothing.
+func (b *Buffer) Ahead() int64 {
+	if n := len(b.points); n > 0 {
+		return b.points[n-1].t
+	}
+	return 0
+}
+
 // Len returns the number of samples held, duplicates included.
 func (b *Buffer) Len() int { return len(b.points) }
 
