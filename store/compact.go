@@ -17,9 +17,9 @@ import (
 const (
 	// overlapMost is how many overlapping blocks of like size are merged, and
 	// alike how many times larger one may be than those that came after it. So a
-	// sample is written once more each time that what there is becomes four times
-	// as much, and blocks that overlap are a few for each such time.
-	overlapMost, alike = 4, 2
+	// sample is written once more each time that what there is becomes eight times
+	// as much, and blocks that overlap are at most seven for each such time.
+	overlapMost, alike = 8, 2
 	// settleAfter is how long after the newest of them overlapping blocks are merged in any case.
 	settleAfter = time.Hour
 	// levelFactor is how many times longer the ranges of the next level are; levelCount is how many there are above a flush.

@@ -53,9 +53,9 @@ func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) e
 	if err := s.wal.Sync(); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
-	// Rows are megabytes without a pointer: to find them dead costs little, but by
-	// itself the collector waits until the heap has doubled. Under pressure the next
-	// rows need their memory; otherwise it is given back.
+	// Most of a cold run is rows and pages without a pointer: to find them dead costs
+	// little, but by itself the collector waits until the heap has doubled. Under
+	// pressure the next samples need their memory; otherwise it is given back.
 	pressed, freed, collected := s.head.Pressed(), int64(0), false
 	for i, f := range frozen {
 		if err := s.flushOne(ctx, f); err != nil {
@@ -75,9 +75,9 @@ func (s *Store) flush(ctx context.Context, pick func(head.ContainerInfo) bool) e
 	return nil
 }
 
-// collectShare is the part of the bound on rows that is flushed between two
+// collectShare is the part of the bound on cold runs that is flushed between two
 // collections: what is dead takes no more than that beside them.
-const collectShare = 4
+const collectShare = 8
 
 // flushOne makes a block of one frozen container. Whoever takes a view reads
 // the head before the list of blocks, so that the samples are never missing.

@@ -105,7 +105,8 @@ func (s *Store) logMax() int64 {
 const logShare = 4
 
 // largestCold returns the ranges of the largest cold runs that have to go, when
-// the head is pressed, so that those left hold at most a quarter of the bound.
+// the head is pressed, so that those left hold at most half of the bound: fewer
+// would be flushed later, and be larger then, as each block had better be.
 func (s *Store) largestCold() map[[2]int64]bool {
 	if !s.head.Pressed() {
 		return nil
@@ -120,7 +121,7 @@ func (s *Store) largestCold() map[[2]int64]bool {
 	slices.SortFunc(cold, func(a, b head.ContainerInfo) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	out := map[[2]int64]bool{}
 	for _, c := range cold {
-		if total <= int64(s.o.Head.Limits.ColdBytes)/4 {
+		if total <= int64(s.o.Head.Limits.ColdBytes)/2 {
 			break
 		}
 		out[[2]int64{c.Lo, c.Hi}] = true

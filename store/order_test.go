@@ -58,7 +58,7 @@ func TestMergeWaitsForWhatStandsBetween(t *testing.T) {
 }
 
 // TestOverlapsMergeInTiers flushes one range again and again: a sample is written
-// once more each time that what there is becomes four times as much, and the
+// once more each time that what there is becomes eight times as much, and the
 // blocks that overlap stay few. Of one timestamp the last sample counts all the while.
 func TestOverlapsMergeInTiers(t *testing.T) {
 	const flushes, each, span = 128, 400, 100_000
@@ -94,10 +94,10 @@ func TestOverlapsMergeInTiers(t *testing.T) {
 			checkRead(t, s, want)
 		}
 	}
-	if most > 10 {
+	if most > 16 {
 		t.Errorf("%d blocks overlapped", most)
 	}
-	if times := s.Written() / first; times > 5 {
+	if times := s.Written() / first; times > 3.5 {
 		t.Errorf("every byte was written %.1f times", times)
 	}
 }
