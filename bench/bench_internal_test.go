@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"math"
 	"net"
 	"net/http"
@@ -134,31 +135,57 @@ func TestFloorDoesTheWork(t *testing.T) {
 	}
 }
 
-// TestLoadThatCannotBegin names what is wrong before the bodies are made, and where
-// nobody listens it still reports.
+// TestLoadThatCannotBegin names what is wrong before the bodies are made.
 func TestLoadThatCannotBegin(t *testing.T) {
 	spec := load.Canonical(1, 10, 2, time.Now().UnixMilli())
-	for want, o := range map[string]LoadOptions{
-		`"nowhere" is no http`: {Drive: drive.Options{URL: "nowhere"}},
-		"process 2147483646":   {Drive: drive.Options{URL: "http://127.0.0.1:1/"}, PID: 2147483646},
-	} {
-		var log bytes.Buffer
-		o.Spec = spec
-		if err := Load(context.Background(), o, io.Discard, &log); err == nil || !strings.Contains(err.Error(), want) || log.Len() > 0 {
-			t.Errorf("%s: %v\n%s", want, err, &log)
-		}
-	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "admin APIs disabled", http.StatusInternalServerError)
+	})
+	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	defer plain.Close()
+	defer secure.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := "http://" + listener.Addr().String() + "/"
+	nobody := "http://" + listener.Addr().String() + "/"
 	listener.Close()
-	for _, asJSON := range []bool{true, false} {
-		var out bytes.Buffer
-		err := Load(context.Background(), LoadOptions{Spec: spec, Drive: drive.Options{URL: url}, JSON: asJSON}, &out, io.Discard)
-		if err == nil || strings.Contains(err.Error(), "NaN") || strings.Contains(out.String(), "NaN") || out.Len() == 0 {
-			t.Errorf("nobody listens, JSON %v: %v\n%s", asJSON, err, &out)
+	for want, o := range map[string]LoadOptions{
+		`"nowhere" is no http`:            {Drive: drive.Options{URL: "nowhere"}},
+		"process 2147483646":              {Drive: drive.Options{URL: "http://127.0.0.1:1/"}, PID: 2147483646},
+		"--path=/nonexistent: ":           {Drive: drive.Options{URL: plain.URL}, Path: "/nonexistent"},
+		"admin APIs disabled":             {Drive: drive.Options{URL: plain.URL}, Settle: plain.URL + "/flush"},
+		"connect to " + nobody + ": ":     {Drive: drive.Options{URL: nobody}},
+		"connect to " + secure.URL + ": ": {Drive: drive.Options{URL: secure.URL}},
+	} {
+		var out, log bytes.Buffer
+		o.Spec = spec
+		if err := Load(context.Background(), o, &out, &log); err == nil || !strings.Contains(err.Error(), want) || log.Len()+out.Len() > 0 {
+			t.Errorf("%s: %v\n%s%s", want, err, &log, &out)
+		}
+	}
+	if p := newPass(&drive.Result{}); p.SamplesPerSecond != 0 { // of which there is no JSON, were it no number
+		t.Errorf("%g samples a second of a pass that did not begin", p.SamplesPerSecond)
+	}
+}
+
+// TestProgressOfWhatIsTaken counts no sample that a server refuses.
+func TestProgressOfWhatIsTaken(t *testing.T) {
+	ts := httptest.NewServer(http.NotFoundHandler())
+	defer ts.Close()
+	var log bytes.Buffer
+	err := Load(context.Background(), LoadOptions{Spec: load.Canonical(1, 10, 2, 0), Drive: drive.Options{URL: ts.URL}}, io.Discard, &log)
+	if err == nil || !strings.Contains(log.String(), "pass 1 of 1:   0 %, ") || !strings.Contains(log.String(), ", 0 samples/s") {
+		t.Errorf("%v\n%s", err, &log)
+	}
+}
+
+// TestCount writes numbers of series as a load has them.
+func TestCount(t *testing.T) {
+	for scale, want := range map[float64]string{1: "1,000,000", 0.01: "10,000", 0.0005: "500", 100: "100,000,000"} {
+		if got := (&env{TrialOptions: TrialOptions{Scale: scale}}).count(1_000_000); got != want {
+			t.Errorf("scale %g: %s, want %s", scale, got, want)
 		}
 	}
 }

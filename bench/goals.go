@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rwsink/rwsink/bench/drive"
@@ -154,6 +155,15 @@ func (e *env) scaled(s load.Spec) load.Spec {
 	return s
 }
 
+// count writes a number of series, as many of it as Scale says.
+func (e *env) count(series int) string {
+	s := strconv.Itoa(e.scaled(load.Canonical(1, series, 1, 0)).Series)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
 // single runs one load, as often as what is no pair, and rests for memory to be read.
 func (e *env) single(ctx context.Context, spec load.Spec, t trial) ([]*outcome, *load.Set, error) {
 	sets, err := e.sets(ctx, across, e.scaled(spec))
@@ -209,7 +219,7 @@ func goalCanonical(ctx context.Context, e *env) ([]goal, error) {
 		}
 		cpu := of(outs[0], firstCPU)
 		goals = append(goals, goal{
-			what: fmt.Sprintf("100,000 series x 100, remote write %d.0, CPU over floor + HTTP sink", protocol), limit: limit, format: "%.2f",
+			what: fmt.Sprintf("%s series x 100, remote write %d.0, CPU over floor + HTTP sink", e.count(100_000), protocol), limit: limit, format: "%.2f",
 			got:  cpu.times(1 / u.value()),
 			note: fmt.Sprintf("%s CPU s a M; floor %.3f, sink %.3f", cpu.spread("%.3f"), u.floor, u.sink.median()),
 		}, e.resident(outs[0], sets[0], 1800))
@@ -225,7 +235,7 @@ func goalNewSeries(ctx context.Context, e *env) ([]goal, error) {
 			return nil, err
 		}
 		goals = append(goals, goal{
-			what: fmt.Sprintf("%d new series x 1, CPU s for 100,000", series), limit: 0.8, format: "%.2f", got: of(outs, firstCPU).times(0.1),
+			what: fmt.Sprintf("%s new series x 1, CPU s for 100,000", e.count(series)), limit: 0.8, format: "%.2f", got: of(outs, firstCPU).times(0.1),
 		}, e.resident(outs, set, 1200))
 	}
 	return goals, nil
@@ -309,7 +319,7 @@ func goalDay(ctx context.Context, e *env) ([]goal, error) {
 	}
 	a, b := of(outs[1], settledCPU), of(outs[0], settledCPU)
 	return []goal{{
-		what: "1,000 series x 6,000 (25 h), 25 % late by up to 24 h, CPU settled over 0 %", limit: 2, format: "%.2f", got: a.over(b),
+		what: e.count(1000) + " series x 6,000 (25 h), 25 % late by up to 24 h, CPU settled over 0 %", limit: 2, format: "%.2f", got: a.over(b),
 		note: fmt.Sprintf("%s against %s CPU s a M; up to the last answer %.2f; %.1f %% by more than 2 h", a.spread("%.3f"), b.spread("%.3f"),
 			of(outs[1], firstCPU).over(of(outs[0], firstCPU)).median(), 100*sets[1].Far),
 	}}, nil
@@ -330,7 +340,7 @@ func goalTwice(ctx context.Context, e *env) ([]goal, error) {
 	second, once := of(outs[0], func(o *outcome) float64 { return o.cpu[1] }), of(outs[1], firstCPU)
 	stored := func(o *outcome) float64 { return float64(o.stored) }
 	return []goal{
-		{what: "50,000 series x 100 a second time, CPU over the first", limit: 1.2, format: "%.2f", got: second.over(of(outs[0], firstCPU)),
+		{what: e.count(50_000) + " series x 100 a second time, CPU over the first", limit: 1.2, format: "%.2f", got: second.over(of(outs[0], firstCPU)),
 			note: fmt.Sprintf("%s CPU s a M; the first %s", second.spread("%.3f"), once.spread("%.3f"))},
 		{what: "the same, bytes on disk settled over sent once", limit: 1.005, format: "%.4f", got: of(outs[0], stored).over(of(outs[1], stored))},
 	}, nil
@@ -347,7 +357,7 @@ func goalHistograms(ctx context.Context, e *env) ([]goal, error) {
 	}
 	a, b := of(outs[1], firstCPU), of(outs[0], firstCPU)
 	return []goal{{
-		what: "1,000 native-histogram series x 300, 25 % late, CPU over 0 %", limit: 1.3, format: "%.2f", got: a.over(b),
+		what: e.count(1000) + " native-histogram series x 300, 25 % late, CPU over 0 %", limit: 1.3, format: "%.2f", got: a.over(b),
 		note: fmt.Sprintf("%s against %s CPU s a M; settled %s", a.spread("%.2f"), b.spread("%.2f"), of(outs[1], settledCPU).over(of(outs[0], settledCPU)).spread("%.2f")),
 	}}, nil
 }
@@ -378,7 +388,7 @@ func goalLatency(ctx context.Context, e *env) ([]goal, error) {
 		}
 	}
 	var goals []goal
-	for i, what := range []string{"50,000 series x 100 at half the top rate, p99 over (2 x p99 of fsync + 5 ms)", "the same where the series are known"} {
+	for i, what := range []string{e.count(50_000) + " series x 100 at half the top rate, p99 over (2 x p99 of fsync + 5 ms)", "the same where the series are known"} {
 		goals = append(goals, goal{
 			what: what, limit: 1, format: "%.2f", got: p99[i].over(allowed[i]),
 			note: fmt.Sprintf("p99 %s ms, of fsync %s ms", p99[i].spread("%.1f"), fsync[i].spread("%.1f")),
@@ -407,9 +417,10 @@ func goalScale(ctx context.Context, e *env) ([]goal, error) {
 	}
 	steady := func(o *outcome) float64 { return o.cpu[1] }
 	a, b := of(outs[1], steady), of(outs[0], steady)
+	many, few := e.count(1_000_000), e.count(10_000)
 	return []goal{{
-		what: "a sample of 1,000,000 known series over one of 10,000, CPU", limit: 2, format: "%.2f", got: a.over(b),
-		note: fmt.Sprintf("%s against %s CPU s a M; RSS %.0f B a series of 1,000,000", a.spread("%.3f"), b.spread("%.3f"), of(outs[1], rssPerSeries(trials[1].sets[0].Series)).median()),
+		what: "a sample of " + many + " known series over one of " + few + ", CPU", limit: 2, format: "%.2f", got: a.over(b),
+		note: fmt.Sprintf("%s against %s CPU s a M; RSS %.0f B a series of %s", a.spread("%.3f"), b.spread("%.3f"), of(outs[1], rssPerSeries(trials[1].sets[0].Series)).median(), many),
 	}}, nil
 }
 
@@ -435,7 +446,7 @@ func goalReplay(ctx context.Context, e *env) ([]goal, error) {
 	}
 	before, after := of(outs, rssMB(func(o *outcome) proc.Usage { return o.last })), of(outs, rssMB(func(o *outcome) proc.Usage { return o.again }))
 	return []goal{
-		{what: "100,000 series x 100, kill -9, CPU s to ready a M samples", limit: 0.14, format: "%.3f", got: of(outs, func(o *outcome) float64 { return o.readyCPU }),
+		{what: e.count(100_000) + " series x 100, kill -9, CPU s to ready a M samples", limit: 0.14, format: "%.3f", got: of(outs, func(o *outcome) float64 { return o.readyCPU }),
 			note: of(outs, func(o *outcome) float64 { return o.ready.Seconds() }).spread("%.2f") + " s"},
 		{what: "the same, memory when ready over before", limit: 1.2, format: "%.2f", got: after.over(before),
 			note: fmt.Sprintf("%s against %s MB", after.spread("%.0f"), before.spread("%.0f"))},

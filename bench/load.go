@@ -74,7 +74,7 @@ var quantiles = []struct {
 // Load prepares the bodies, sends them and prints a report to out; progress goes
 // to log. The error says what was not as it should be, an answer included.
 func Load(ctx context.Context, o LoadOptions, out, log io.Writer) error {
-	if err := o.check(); err != nil { // before the work of preparing
+	if err := o.check(ctx); err != nil { // before the work of preparing
 		return err
 	}
 	fmt.Fprintf(log, "preparing %d samples of %d series\n", o.Spec.Total(), o.Spec.Series)
@@ -98,16 +98,34 @@ func Load(ctx context.Context, o LoadOptions, out, log io.Writer) error {
 	return err
 }
 
-// check names what could not be sent to or looked at.
-func (o *LoadOptions) check() error {
-	if _, err := o.Drive.Endpoint(); err != nil {
+// check names what could not be sent to or looked at. Settling is tried as well: that
+// of what is there already.
+func (o *LoadOptions) check(ctx context.Context) error {
+	if o.PID > 0 {
+		if _, err := proc.Read(o.PID); err != nil {
+			return err
+		}
+	}
+	if o.Path != "" {
+		if _, err := drive.DiskBytes(o.Path); err != nil {
+			return fmt.Errorf("--path=%s: %w", o.Path, err)
+		}
+	}
+	if err := o.Drive.Reach(ctx); err != nil {
 		return err
 	}
-	if o.PID == 0 {
+	return o.settle(ctx)
+}
+
+// settle makes everything take its last form, where that is asked for.
+func (o *LoadOptions) settle(ctx context.Context) error {
+	if o.Settle == "" {
 		return nil
 	}
-	_, err := proc.Read(o.PID)
-	return err
+	if err := request(ctx, http.MethodPost, o.Settle); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	return nil
 }
 
 func (r *Report) fill(ctx context.Context, o *LoadOptions, set *load.Set, log io.Writer) error {
@@ -150,8 +168,8 @@ func (r *Report) fill(ctx context.Context, o *LoadOptions, set *load.Set, log io
 	if o.Settle != "" {
 		fmt.Fprintln(log, "settling")
 		start := time.Now()
-		if err := request(ctx, http.MethodPost, o.Settle); err != nil {
-			return fmt.Errorf("settle: %w", err)
+		if err := o.settle(ctx); err != nil {
+			return err
 		}
 		if r.Settled, err = w.state(time.Since(start)); err != nil {
 			return err
@@ -275,7 +293,7 @@ func (r *Report) print(w io.Writer) {
 		t.add(append(row, byStatus(p.Status))...)
 	}
 	t.print(w)
-	s := table{head: []string{"state of the server", "CPU s", "CPU s a M samples", "RSS MB", "anon MB", "peak MB", "RSS B a series", "disk MB", "disk B a sample"}}
+	s := table{head: []string{"state of the server", "CPU s", "CPU s a M samples", "RSS MB", "anon MB", "peak MB", "RSS B a series", "disk MB with the log", "disk B a sample"}}
 	add := func(name string, st *State) {
 		if st == nil {
 			return

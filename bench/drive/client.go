@@ -95,10 +95,17 @@ func dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 		addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	}
 	d := net.Dialer{Timeout: dialTimeout}
+	var conn net.Conn
+	var err error
 	if u.Scheme == "https" {
-		return (&tls.Dialer{NetDialer: &d, Config: &tls.Config{ServerName: u.Hostname()}}).DialContext(ctx, "tcp", addr)
+		conn, err = (&tls.Dialer{NetDialer: &d, Config: &tls.Config{ServerName: u.Hostname()}}).DialContext(ctx, "tcp", addr)
+	} else {
+		conn, err = d.DialContext(ctx, "tcp", addr)
 	}
-	return d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", u.Redacted(), err)
+	}
+	return conn, nil
 }
 
 func (c *client) connect(ctx context.Context) error {
@@ -128,7 +135,7 @@ type pending struct {
 }
 
 // run sends everything and reads every answer; answered is called with the
-// samples of each request.
+// samples taken of each request.
 func (c *client) run(ctx context.Context, start time.Time, answered func(samples int)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -142,6 +149,7 @@ func (c *client) run(ctx context.Context, start time.Time, answered func(samples
 		}
 	}()
 	for p := range sent {
+		before := c.result.Samples
 		if err := c.receive(ctx, p); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
@@ -151,7 +159,7 @@ func (c *client) run(ctx context.Context, start time.Time, answered func(samples
 			}
 			return err
 		}
-		answered(p.body.Samples)
+		answered(c.result.Samples - before)
 		<-slots
 	}
 	return context.Cause(ctx)

@@ -36,9 +36,22 @@ func (o Options) Endpoint() (*url.URL, error) {
 	return u, nil
 }
 
+// Reach connects to the endpoint and hangs up; the error names what cannot be sent to.
+func (o Options) Reach(ctx context.Context) error {
+	u, err := o.Endpoint()
+	if err != nil {
+		return err
+	}
+	conn, err := dial(ctx, u)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 // Progress is how far a run is.
 type Progress struct {
-	Requests, Samples int // answered
+	Requests, Samples int // answered, and taken
 	Of                int // samples of the load
 	Elapsed           time.Duration
 }

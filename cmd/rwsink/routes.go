@@ -25,6 +25,9 @@ GET  /-/healthy      200 while the process serves
 GET  /-/ready        200 when reads are served and writes tried, else 503 and why; tells of a disk that fails and of a suspect clock
 `
 
+// notHere is what those get who take rwsink for Prometheus, or for a collector.
+const notHere = "rwsink has no query API and takes no OTLP; the page at / lists what it serves\n"
+
 // routes are the handlers by path.
 type routes struct {
 	write, read, admin http.Handler
@@ -56,6 +59,11 @@ func (r routes) mux() http.Handler {
 		}
 		text(w, http.StatusOK, body)
 	})
+	for _, elsewhere := range []string{"/api/", "/v1/"} {
+		mux.HandleFunc(elsewhere, func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusNotFound, notHere)
+		})
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		text(w, http.StatusOK, endpoints)
 	})
