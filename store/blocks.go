@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rwsink/rwsink/internal/vfs"
 	"github.com/rwsink/rwsink/store/block"
@@ -19,7 +20,8 @@ func (s *Store) blocksDir() string { return filepath.Join(s.o.Path, blocksName) 
 // killed process left unfinished is removed, and so are blocks that are remembered as
 // removed and those that another was merged of, in whatever state their removal left
 // them; any other damaged block is set aside, and so is one of which another is what
-// was sound. What cannot be removed is left to the rounds: it is not on the list.
+// was sound. What cannot be removed, or set aside, is left to the rounds: it is not
+// on the list.
 func (s *Store) openBlocks() ([]*block.Block, error) {
 	if !onDisk(s.o.FS) {
 		return nil, nil
@@ -35,20 +37,21 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 	for _, d := range unfinished {
 		s.log.Info("removing what was not finished, or not removed", "path", d)
 		if err := block.RemoveUnfinished(s.o.FS, d); err != nil {
-			return nil, err
+			s.log.Error("it could not be removed; it is tried again", "err", err)
+			if dir := strings.TrimSuffix(d, block.TmpSuffix); filepath.Dir(dir) == filepath.Clean(s.blocksDir()) && !slices.Contains(dirs, dir) {
+				s.lingering = append(s.lingering, dir)
+			}
 		}
 	}
 	dirs = slices.DeleteFunc(dirs, s.removedBefore)
 	list, faults, err := openAll(dirs, s.pages)
-	if err == nil {
-		list, err = s.sift(list, faults)
-	}
 	if err != nil {
 		for _, b := range list {
 			b.Release()
 		}
 		return nil, err
 	}
+	list = s.sift(list, faults)
 	for _, b := range list {
 		s.watch(b)
 	}
@@ -79,7 +82,7 @@ var errRescued = errors.New("what is sound in it was written anew before")
 
 // sift removes the blocks that another was merged of, sets the damaged ones
 // aside, and returns the others.
-func (s *Store) sift(list []*block.Block, faults map[string]error) ([]*block.Block, error) {
+func (s *Store) sift(list []*block.Block, faults map[string]error) []*block.Block {
 	merged := map[string]bool{}
 	for _, b := range list {
 		for _, name := range b.Info().Parents {
@@ -99,7 +102,8 @@ func (s *Store) sift(list []*block.Block, faults map[string]error) ([]*block.Blo
 		if merged[filepath.Base(d)] {
 			s.tryRemove(d)
 		} else if err := s.setAside(d, faults[d]); err != nil {
-			return list, err
+			s.log.Error("it is tried again", "err", err)
+			s.displaced = append(s.displaced, displaced{d, faults[d]})
 		}
 	}
 	return slices.DeleteFunc(list, func(b *block.Block) bool {
@@ -109,7 +113,7 @@ func (s *Store) sift(list []*block.Block, faults map[string]error) ([]*block.Blo
 		b.Release()
 		s.tryRemove(b.Dir())
 		return true
-	}), nil
+	})
 }
 
 // removedBefore says whether a directory is that of a block which is remembered as
@@ -174,13 +178,13 @@ func (s *Store) discardDir(dir string) error {
 
 // removeLeft removes what could not be removed before. maintenance is held.
 func (s *Store) removeLeft() error {
-	for len(s.lingering) > 0 {
-		if err := s.removeDir(s.lingering[0]); err != nil {
-			return err
-		}
-		s.lingering = s.lingering[1:]
-	}
-	return nil
+	var errs []error
+	s.lingering = slices.DeleteFunc(s.lingering, func(dir string) bool {
+		err := s.removeDir(dir)
+		errs = append(errs, err)
+		return err == nil
+	})
+	return errors.Join(errs...)
 }
 
 // inherits says whether a block of the group took the place of one that could not be

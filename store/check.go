@@ -14,6 +14,7 @@ import (
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/internal/vfs"
+	"github.com/rwsink/rwsink/ooo"
 	"github.com/rwsink/rwsink/store/block"
 	"github.com/rwsink/rwsink/wal"
 )
@@ -213,21 +214,22 @@ func (c *checker) checkBlocks(ctx context.Context, removed []string) error {
 }
 
 // checkGenerations checks that of any two blocks for one instant of a series it is
-// known which came later, unless both were filled in: those never disagree. Parts of
-// one frame are of one generation and have no instant in common, however their
-// ranges lie once the block duration has changed.
+// known which came later, unless both were filled in, or they say the same: what is
+// sound in a damaged block is of the generation of what the log brings back of it.
+// Parts of one frame are of one generation and have no instant in common, however
+// their ranges lie once the block duration has changed.
 func (c *checker) checkGenerations(ctx context.Context, list []checkedBlock) error {
 	for i, a := range list {
 		for _, b := range list[i+1:] {
 			if a.Info.Generation.Class == block.ClassFilled || a.Info.Generation != b.Info.Generation || a.MinT > b.MaxT || b.MinT > a.MaxT {
 				continue
 			}
-			series, at, err := shared(ctx, a.dir, b.dir, max(a.MinT, b.MinT), min(a.MaxT, b.MaxT))
+			series, at, err := contradiction(ctx, a.dir, b.dir, max(a.MinT, b.MinT), min(a.MaxT, b.MaxT))
 			if err != nil {
 				return err
 			}
 			if series != "" {
-				c.damage(b.dir, "overlaps %s and has the same generation, class %d, LSN %d: both hold %s at %d",
+				c.damage(b.dir, "overlaps %s and has the same generation, class %d, LSN %d: both hold %s at %d, and not the same",
 					filepath.Base(a.dir), b.Info.Generation.Class, b.Info.Generation.LSN, series, at)
 			}
 		}
@@ -235,9 +237,9 @@ func (c *checker) checkGenerations(ctx context.Context, list []checkedBlock) err
 	return nil
 }
 
-// shared returns a series, and an instant of it in [lo, hi], that two blocks both
-// hold, or "". Of one series at a time the instants are in memory.
-func shared(ctx context.Context, dirA, dirB string, lo, hi int64) (series string, at int64, err error) {
+// contradiction returns a series, and an instant of it in [lo, hi], of which two
+// blocks hold different samples, or "". Of one series at a time the samples are in memory.
+func contradiction(ctx context.Context, dirA, dirB string, lo, hi int64) (series string, at int64, err error) {
 	a, inA, err := allSeries(ctx, dirA)
 	if err != nil {
 		return "", 0, err
@@ -253,15 +255,32 @@ func shared(ctx context.Context, dirA, dirB string, lo, hi int64) (series string
 		if !ok {
 			continue
 		}
-		held := map[int64]bool{}
-		if err := instants(a, other, lo, hi, func(t int64) { held[t] = true }); err != nil {
+		type place struct {
+			run *chunkenc.Samples
+			i   int
+		}
+		held := map[int64]place{}
+		err := a.NewReader().Read(other, lo, hi, func(s *chunkenc.Samples) error {
+			run := &chunkenc.Samples{}
+			run.Reset(s.Kind)
+			run.Append(s)
+			for i, t := range run.T {
+				held[t] = place{run, i}
+			}
+			return nil
+		})
+		if err != nil {
 			return "", 0, err
 		}
-		if err := instants(b, ref, lo, hi, func(t int64) {
-			if held[t] {
-				series, at = text, t
+		err = b.NewReader().Read(ref, lo, hi, func(s *chunkenc.Samples) error {
+			for i, t := range s.T {
+				if p, ok := held[t]; ok && !ooo.Same(p.run, p.i, s, i) {
+					series, at = text, t
+				}
 			}
-		}); series != "" || err != nil {
+			return nil
+		})
+		if series != "" || err != nil {
 			return series, at, err
 		}
 	}
@@ -284,16 +303,6 @@ func allSeries(ctx context.Context, dir string) (*block.Block, map[string]storag
 		refs[s.Labels.String()] = s.Ref
 	}
 	return b, refs, nil
-}
-
-// instants calls f for every instant in [lo, hi] at which a series of a block has a sample.
-func instants(b *block.Block, ref storage.SeriesRef, lo, hi int64, f func(t int64)) error {
-	return b.NewReader().Read(ref, lo, hi, func(s *chunkenc.Samples) error {
-		for _, t := range s.T {
-			f(t)
-		}
-		return nil
-	})
 }
 
 func (c *checker) listQuarantine() error {

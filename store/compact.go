@@ -38,7 +38,7 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 		if len(group) < 2 {
 			return nil
 		}
-		if len(s.faultyBlocks()) > 0 { // one of them may belong to the group, or between two of it
+		if s.anyFaulty() { // one of them may belong to the group, or between two of it
 			if err := s.setFaultyAside(); err != nil {
 				return err
 			}

@@ -303,7 +303,7 @@ func (s *Store) replayHead(ctx context.Context) error {
 
 // restoreTombstones makes the tombstones of blocks anew whose file is damaged, from
 // what is remembered; a block is set aside where that is not enough.
-func (s *Store) restoreTombstones(known bool) error {
+func (s *Store) restoreTombstones(known bool) {
 	for _, b := range *s.blocks.Load() {
 		why := b.LostTombstones()
 		if why == nil {
@@ -320,7 +320,9 @@ func (s *Store) restoreTombstones(known bool) error {
 		// Any other error has taken the block off the list.
 		s.log.Error("tombstones of a block are damaged; they are made anew of what is remembered", "block", b.Name(), "err", errors.Join(why, err))
 	}
-	return s.setFaultyAside()
+	if err := s.setFaultyAside(); err != nil {
+		s.log.Error("it is tried again", "err", err)
+	}
 }
 
 // errForgotten says that what is remembered does not tell what is deleted of a block.
@@ -371,7 +373,17 @@ func (s *Store) abandon(w *block.Writer, err error) error {
 	s.deletes.mu.Lock()
 	s.deletes.written()
 	s.deletes.mu.Unlock()
-	return errors.Join(err, w.Abort())
+	return s.drop(w, err)
+}
+
+// drop is Abort of a block; what cannot be removed of it removeLeft tries again. It
+// returns why, and what was refused.
+func (s *Store) drop(w *block.Writer, why error) error {
+	err := w.Abort()
+	if err != nil {
+		s.lingering = append(s.lingering, w.Dir())
+	}
+	return errors.Join(why, err)
 }
 
 // publish commits a block, gives it tombstones of what was deleted since it was
@@ -406,11 +418,14 @@ func (s *Store) publish(ctx context.Context, w *block.Writer, ci block.CommitInf
 // commit makes a block durable and opens it; it is nil where it has no samples.
 func (s *Store) commit(ctx context.Context, w *block.Writer, ci block.CommitInfo) (*block.Block, error) {
 	if err := cmp.Or(ctx.Err(), s.ctx.Err()); err != nil { // that of alive follows the store's a moment later
-		return nil, errors.Join(err, w.Abort())
+		return nil, s.drop(w, err)
 	}
 	dir, err := w.Commit(ctx, ci)
-	if err != nil || dir == "" {
+	switch {
+	case dir == "":
 		return nil, err
+	case err != nil:
+		return nil, s.reject(dir, err)
 	}
 	return s.openWritten(dir)
 }

@@ -99,17 +99,16 @@ func smallFiles() []string {
 }
 
 // removeUnfinishedFiles removes what a killed process left of replacing a small file.
-func (s *Store) removeUnfinishedFiles() error {
+func (s *Store) removeUnfinishedFiles() {
 	for _, name := range smallFiles() {
 		tmp := filepath.Join(s.o.Path, name) + vfs.TmpSuffix
 		switch err := s.o.FS.Remove(tmp); {
 		case err == nil:
 			s.log.Info("removed a file that was not finished", "name", tmp)
 		case !errors.Is(err, os.ErrNotExist):
-			return fmt.Errorf("remove an unfinished file: %w", err)
+			s.log.Error("an unfinished file could not be removed; who writes it next does", "err", err)
 		}
 	}
-	return nil
 }
 
 // Identity returns what tells the directory from others, wherever it is moved or

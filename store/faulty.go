@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -15,6 +16,13 @@ import (
 // those, until what is sound in it is written anew (rescue.go). Otherwise nothing in
 // it is sure: it is taken off the list at once, and later reads do without it. In the
 // end the maintenance moves the directory to the quarantine.
+
+// displaced is a damaged block which a start found and could not move to the
+// quarantine: it is where it was, and never on the list.
+type displaced struct {
+	dir string
+	why error
+}
 
 // watch has a block that the store uses tell when it is found damaged.
 func (s *Store) watch(b *block.Block) { b.OnFault(func() { s.notice(b) }) }
@@ -49,10 +57,20 @@ func (s *Store) faultyBlocks() []*block.Block {
 	return slices.Clone(s.faulty)
 }
 
+// displacedBlocks returns those that a start could not move and that are still there.
+func (s *Store) displacedBlocks() []displaced {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	return slices.Clone(s.displaced)
+}
+
+// anyFaulty says whether there are damaged blocks in their places.
+func (s *Store) anyFaulty() bool { return len(s.faultyBlocks())+len(s.displacedBlocks()) > 0 }
+
 // unmoved says whether some of them are off the list: what is deleted of those is known
 // from the log alone.
 func (s *Store) unmoved() bool {
-	return slices.ContainsFunc(s.faultyBlocks(), func(b *block.Block) bool { return !s.listed(b) })
+	return len(s.displacedBlocks()) > 0 || slices.ContainsFunc(s.faultyBlocks(), func(b *block.Block) bool { return !s.listed(b) })
 }
 
 func (s *Store) listed(b *block.Block) bool { return slices.Contains(*s.blocks.Load(), b) }
@@ -61,6 +79,15 @@ func (s *Store) listed(b *block.Block) bool { return slices.Contains(*s.blocks.L
 // moves their directories to the quarantine. maintenance is held.
 func (s *Store) setFaultyAside() error {
 	var errs []error
+	for _, d := range s.displacedBlocks() {
+		err := s.setAside(d.dir, d.why)
+		errs = append(errs, err)
+		if err == nil {
+			s.listing.Lock()
+			s.displaced = slices.DeleteFunc(slices.Clone(s.displaced), func(o displaced) bool { return o.dir == d.dir })
+			s.listing.Unlock()
+		}
+	}
 	for _, b := range s.faultyBlocks() {
 		errs = append(errs, s.setOneAside(b))
 	}
@@ -91,7 +118,8 @@ func (s *Store) letGo(b *block.Block) {
 	b.Release()
 }
 
-// setAside moves a damaged block to the quarantine, under a name that says so.
+// setAside moves a damaged block to the quarantine, under a name that says so. It may
+// be called again after an error.
 func (s *Store) setAside(dir string, why error) error {
 	fs, quarantine := s.o.FS, filepath.Join(s.o.Path, quarantineName)
 	to := ""
@@ -105,11 +133,14 @@ func (s *Store) setAside(dir string, why error) error {
 	if err == nil {
 		err = fs.Rename(dir, to)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist): // it was moved before, but that not synced
+	case err != nil:
 		return fmt.Errorf("set a damaged block aside: %w", err)
+	default:
+		s.o.Metrics.Store.SetAside.Inc()
+		s.log.Error("a damaged block was set aside", "block", filepath.Base(dir), "now", to, "err", why)
 	}
-	s.o.Metrics.Store.SetAside.Inc()
-	s.log.Error("a damaged block was set aside", "block", filepath.Base(dir), "now", to, "err", why)
 	return errors.Join(fs.SyncDir(quarantine), fs.SyncDir(filepath.Dir(dir)))
 }
 

@@ -125,3 +125,96 @@ func TestRemovalOutlivesARestart(t *testing.T) {
 		closeStore(t, s)
 	}
 }
+
+// TestUnfinishedIsTriedAgain: what a start or a failed write cannot remove of what was
+// not finished refuses no start, and goes with the next round, or when it is next written.
+func TestUnfinishedIsTriedAgain(t *testing.T) {
+	ctx := context.Background()
+	s, fs, o := rig(t, store.Options{})
+	commit(t, s, 0, 12_000, 10, 1)
+	flushAll(t, s)
+	commit(t, s, 0, 13_000, 10, 1)
+	want := sorted(read(t, s))
+	refuse := func(op, name string) error {
+		if op == "remove" || strings.HasSuffix(name, ".tmp/tombstones") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	fs.step = refuse
+	if err := s.FlushSome(ctx, everything); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	fs.step = nil
+	if left := leftovers(t, s, o.Path); len(left) != 1 {
+		t.Fatalf("left: %q", left)
+	}
+	must(t, s.Round(ctx))
+	if left := leftovers(t, s, o.Path); len(left) > 0 {
+		t.Errorf("left of a failed flush after a round: %q", left)
+	}
+	tombstones := filepath.Join(s.BlockDirs()[0], "tombstones.tmp")
+	closeStore(t, s)
+	for _, name := range []string{
+		filepath.Join(o.Path, "blocks", "01J00000000000000000000000.tmp", "index"), filepath.Join(o.Path, "snapshots", "a.tmp", "VERSION"),
+		tombstones, filepath.Join(o.Path, "blocks", "removed.json.tmp"), filepath.Join(o.Path, "blocks", "deletes.json.tmp"),
+	} {
+		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must(t, os.WriteFile(name, []byte("x"), 0o600))
+	}
+	fs.step = refuse
+	s = start(t, o)
+	fs.step = nil
+	if got := sorted(read(t, s)); !slices.Equal(got, want) {
+		t.Errorf("%d samples, want %d", len(got), len(want))
+	}
+	deleteOf(t, s, 12_000, 12_000, "0")
+	must(t, s.Round(ctx))
+	if left := leftovers(t, s, o.Path); len(left) != 1 || left[0] != "removed.json.tmp" {
+		t.Errorf("left: %q", left)
+	}
+	if _, err := os.Stat(tombstones); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("beside the tombstones: %v", err)
+	}
+	closeStore(t, s)
+	closeStore(t, start(t, o))
+	if left := leftovers(t, s, o.Path); len(left) > 1 { // the one block
+		t.Errorf("left after another start: %q", left)
+	}
+}
+
+// TestBlockThatFailedIsNotFound: the name of a new block cannot be made durable, and cannot be
+// taken back. A start does not find it, which has nothing of what was deleted since.
+func TestBlockThatFailedIsNotFound(t *testing.T) {
+	s, fs, o := rig(t, store.Options{Segment: 400})
+	commit(t, s, 0, 12_000, 10, 1)
+	commit(t, s, 1, 12_000, 10, 1)
+	published := false
+	fs.step = func(op, name string) error {
+		isBlock := len(filepath.Base(name)) == 26
+		switch {
+		case op == "rename" && isBlock:
+			published = true
+		case published && (op == "sync" && filepath.Base(name) == "blocks" || op == "rename" && strings.HasSuffix(name, ".tmp")):
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := s.FlushSome(context.Background(), everything); !errors.Is(err, syscall.EIO) || !published || len(s.BlockDirs()) > 0 {
+		t.Fatalf("%d blocks, %v", len(s.BlockDirs()), err)
+	}
+	fs.step = nil
+	deleteOf(t, s, 0, 20_000, "0")
+	check := func(s *store.Store) {
+		if a, b := samplesOf(t, s, 0), samplesOf(t, s, 1); a != 0 || b != 10 {
+			t.Errorf("%d samples that were deleted, %d of the others, want 10", a, b)
+		}
+	}
+	check(s)
+	reopened(t, fs, o, check)
+	must(t, s.Round(context.Background()))
+	if left := leftovers(t, s, o.Path); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	closeStore(t, s)
+}

@@ -303,6 +303,107 @@ func TestNoQuarantine(t *testing.T) {
 	}
 }
 
+// TestQuarantineIsNotSynced: a damaged block is moved, which then cannot be made durable.
+// It is not looked for in its place again: the next round is done with it.
+func TestQuarantineIsNotSynced(t *testing.T) {
+	s, o, m, _ := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20)
+	meetDamage(t, s)
+	fs := o.FS.(*stepFS)
+	fs.step = func(op, name string) error {
+		if op == "sync" && filepath.Base(name) == "quarantine" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	for range 2 {
+		if err := s.Round(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("round: %v", err)
+		}
+	}
+	fs.step = nil
+	must(t, s.Round(context.Background()))
+	if aside, err := os.ReadDir(filepath.Join(o.Path, "quarantine")); err != nil || len(aside) != 1 || testutil.ToFloat64(m.SetAside) != 1 {
+		t.Errorf("in quarantine: %v, %v", aside, err)
+	}
+}
+
+// TestStartWithoutQuarantine: a start that cannot move damaged blocks, nor one of which what
+// is sound was written anew, does without them. Meanwhile nothing is merged, deletes stay in
+// the log, and what is damaged is moved when it can be.
+func TestStartWithoutQuarantine(t *testing.T) {
+	s, o, _, want := damagedRig(t)
+	damaged := s.BlockDirs()[0]
+	commit(t, s, 8, 3_000, 5, 1)
+	flushAll(t, s)
+	lost := filepath.Join(s.BlockDirs()[len(s.BlockDirs())-1], "meta.json")
+	flipOnDisk(t, filepath.Join(damaged, "chunks", "000001"), 20) // of series 0
+	meetDamage(t, s)
+	fs := o.FS.(*stepFS)
+	full := func(_, name string) error {
+		if strings.Contains(name, "quarantine") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	fs.step = full
+	if err := s.Round(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("round: %v", err)
+	}
+	closeStore(t, s)
+	flipOnDisk(t, lost, 20)
+	for n := range 3 {
+		s = start(t, o)
+		if n == 1 {
+			deleteOf(t, s, 0, 20_000, "2")
+			if err := s.Flush(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("flush: %v", err)
+			}
+		}
+		want = slices.DeleteFunc(want, func(l string) bool { return l[0] == '0' || n > 0 && l[0] == '2' })
+		got := slices.DeleteFunc(sorted(read(t, s)), func(l string) bool { return l[0] == '8' }) // which the log has
+		if !slices.Equal(got, want) {
+			t.Errorf("start %d: %d samples, want %d", n, len(got), len(want))
+		}
+		if n == 2 {
+			fs.step = nil
+			must(t, s.Round(context.Background()))
+		}
+		closeStore(t, s)
+	}
+	if aside, err := os.ReadDir(filepath.Join(o.Path, "quarantine")); err != nil || len(aside) != 2 {
+		t.Errorf("in quarantine: %v, %v", aside, err)
+	}
+	if faults := faultsOf(t, o.Path); len(faults) > 0 {
+		t.Errorf("check afterwards: %q", faults)
+	}
+}
+
+// TestRescuedBesideTheLog: what the log brings back of a damaged block stands beside
+// what was sound in it, of the same generation. A check finds nothing wrong with that.
+func TestRescuedBesideTheLog(t *testing.T) {
+	s, _, o := rig(t, store.Options{})
+	for i := range 3 {
+		commit(t, s, i, 12_000+int64(i), 10, float64(i))
+	}
+	flushAll(t, s)
+	want := sorted(read(t, s))
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20)
+	meetDamage(t, s)
+	must(t, s.Round(context.Background()))
+	closeStore(t, s)
+	s = start(t, o)
+	flushAll(t, s)
+	if got := sorted(read(t, s)); !slices.Equal(got, want) || len(s.BlockDirs()) != 2 {
+		t.Errorf("%d samples, want %d, in %d blocks", len(got), len(want), len(s.BlockDirs()))
+	}
+	closeStore(t, s)
+	if faults := faultsOf(t, o.Path); len(faults) > 0 {
+		t.Errorf("%q", faults)
+	}
+}
+
 // TestRescuedAfterManyDeletes: of more deletes than are remembered a block has its
 // tombstones; those that came before the damage was met cost it nothing.
 func TestRescuedAfterManyDeletes(t *testing.T) {

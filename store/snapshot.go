@@ -161,7 +161,7 @@ func (s *Store) removeUnfinishedSnapshots() error {
 		if strings.HasSuffix(name, vfs.TmpSuffix) {
 			s.log.Info("removing a snapshot that was not finished", "name", name)
 			if err := block.RemoveDir(s.o.FS, filepath.Join(dir, name)); err != nil {
-				return fmt.Errorf("remove an unfinished snapshot: %w", err)
+				s.log.Error("it could not be removed; the next start tries it again", "err", err)
 			}
 		}
 	}

@@ -55,9 +55,10 @@ type Store struct {
 	blocks atomic.Pointer[[]*block.Block] // by generation; replaced, never changed
 	pages  *block.Pages                   // of the indexes of all blocks
 
-	listing sync.Mutex     // held while blocks is replaced
-	faulty  []*block.Block // found damaged and still in their places; under listing
-	noticed chan struct{}  // there are faulty ones
+	listing   sync.Mutex     // held while blocks is replaced
+	faulty    []*block.Block // found damaged and still in their places; under listing
+	displaced []displaced    // found so by the start, which could not move them; under listing
+	noticed   chan struct{}  // there are faulty ones
 
 	// maintenance is held by whatever changes the blocks.
 	maintenance sync.Mutex
@@ -126,9 +127,7 @@ func (s *Store) open() error {
 	if err := s.openDeletes(); err != nil {
 		return errors.Join(err, s.closeBlocks())
 	}
-	if err := s.removeUnfinishedFiles(); err != nil {
-		return errors.Join(err, s.closeBlocks())
-	}
+	s.removeUnfinishedFiles()
 	log, err := wal.Open(wal.Options{
 		FS: s.o.FS, Dir: filepath.Join(s.o.Path, walName), SegmentBytes: s.o.Segment, Sync: s.o.Sync,
 		After: s.lastLSN(), Logger: s.o.Logger, Metrics: s.o.Metrics.WAL,

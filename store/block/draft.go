@@ -73,37 +73,49 @@ func (d *draft) writeMeta(ci CommitInfo) (crc uint32, err error) {
 	return crc32.Checksum(data, castagnoli), writeFile(filepath.Join(d.tmp, metaName), data)
 }
 
+// Dir returns the directory that the block has once it is committed.
+func (d *draft) Dir() string { return filepath.Join(d.parent, d.id.String()) }
+
 // commit has the files of the block written, durably, and publishes it. It is
-// aborted after an error, and where it has no samples: then dir is "".
+// aborted after an error, and where it has no samples: then dir is "". After an error
+// dir is not "" where it could not be aborted: the block may be there, or a part of it.
 func (d *draft) commit(write, abort func() error) (dir string, err error) {
-	if d.stats.NumSamples == 0 {
-		return "", abort()
+	if d.stats.NumSamples > 0 {
+		if err = write(); err == nil {
+			err = d.publish()
+		}
+		if err == nil {
+			return d.Dir(), nil
+		}
+		err = fmt.Errorf("write block %s: %w", d.id, err)
 	}
-	dir = filepath.Join(d.parent, d.id.String())
-	if err = write(); err == nil {
-		err = d.publish(dir)
+	if failed := abort(); failed != nil {
+		return d.Dir(), errors.Join(err, failed)
 	}
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("write block %s: %w", d.id, err), abort())
-	}
-	return dir, nil
+	return "", err
 }
 
-// publish makes the finished directory durable under its name. After an error
-// it stands under its temporary name.
-func (d *draft) publish(dir string) error {
+// remove removes the directory under either name.
+func (d *draft) remove() error {
+	if _, err := os.Lstat(d.Dir()); err == nil {
+		if err := d.fs.Rename(d.Dir(), d.tmp); err != nil {
+			return err
+		}
+	}
+	return RemoveDir(d.fs, d.tmp)
+}
+
+// publish makes the finished directory durable under its name, which it may have after an error.
+func (d *draft) publish() error {
 	for _, name := range []string{filepath.Join(d.tmp, chunksName), d.tmp} {
 		if err := d.fs.SyncDir(name); err != nil {
 			return err
 		}
 	}
-	if err := d.fs.Rename(d.tmp, dir); err != nil {
+	if err := d.fs.Rename(d.tmp, d.Dir()); err != nil {
 		return err
 	}
-	if err := d.fs.SyncDir(d.parent); err != nil {
-		return errors.Join(err, d.fs.Rename(dir, d.tmp))
-	}
-	return nil
+	return d.fs.SyncDir(d.parent)
 }
 
 // writeFile writes a file, durably.

@@ -74,7 +74,7 @@ func (w *StandardWriter) AddSeries(ls labels.Labels, list []chunks.Meta) error {
 }
 
 // Commit makes the block durable and returns its directory. After an error
-// nothing of it is left. A block without samples is aborted: the directory is "".
+// nothing of it is left, or dir is where it may be. A block without samples is aborted: the directory is "".
 func (w *StandardWriter) Commit(ctx context.Context) (dir string, err error) {
 	return w.commit(func() error { return w.writeFiles(ctx) }, w.Abort)
 }
@@ -82,7 +82,7 @@ func (w *StandardWriter) Commit(ctx context.Context) (dir string, err error) {
 // Abort removes what was written.
 func (w *StandardWriter) Abort() error {
 	_ = w.chunks.Close() // it may have failed before
-	return RemoveDir(w.fs, w.tmp)
+	return w.remove()
 }
 
 func (w *StandardWriter) writeFiles(ctx context.Context) error {

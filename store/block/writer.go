@@ -117,7 +117,7 @@ type CommitInfo struct {
 }
 
 // Commit makes the block durable and returns its directory. After an error
-// nothing of it is left. A block without samples is aborted: the directory is "".
+// nothing of it is left, or dir is where it may be. A block without samples is aborted: the directory is "".
 func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err error) {
 	defer w.buf.reset()
 	return w.commit(func() error { return w.writeFiles(ctx, ci) }, w.Abort)
@@ -127,7 +127,7 @@ func (w *Writer) Commit(ctx context.Context, ci CommitInfo) (dir string, err err
 func (w *Writer) Abort() error {
 	w.buf.segments.abort()
 	w.buf.reset()
-	return RemoveDir(w.fs, w.tmp)
+	return w.remove()
 }
 
 func (w *Writer) writeFiles(ctx context.Context, ci CommitInfo) error {
