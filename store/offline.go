@@ -20,7 +20,7 @@ import (
 
 // OpenOffline opens a directory that no process serves, to move samples in or
 // out: the log is read as a start does, with its repairs, but nothing flushes,
-// merges or removes. Close the store.
+// merges or removes. Close the store with CloseOffline.
 func OpenOffline(ctx context.Context, o Options) (*Store, error) {
 	s, err := Open(o)
 	if err != nil {
@@ -30,6 +30,16 @@ func OpenOffline(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// CloseOffline closes a store of OpenOffline. Blocks that reads found damaged meanwhile
+// are set aside first, and what is sound in them is written anew, as where rwsink serves:
+// whoever comes next goes on without what is damaged.
+func (s *Store) CloseOffline() error {
+	s.maintenance.Lock()
+	err := s.setFaultyAside()
+	s.maintenance.Unlock()
+	return errors.Join(err, s.Close())
 }
 
 // Exists returns nil when path is a data directory, or what is missing of one.

@@ -18,6 +18,10 @@
 // keeps a ledger beside its output (ledger.go) of the ranges that are finished
 // and of what they were made of.
 //
+// A damaged block of the directory ends either with an error; what is sound in it is
+// kept and the block set aside when the directory is closed (store.CloseOffline), so
+// that the repetition goes on.
+//
 // What makes no sense is refused where it stands, named with file and line, and
 // costs nothing beside it (gate.go); whoever calls learns the counts.
 //

@@ -46,7 +46,8 @@ type Exported struct {
 // after another, ascending: as blocks of Prometheus, of which no two overlap, or
 // as JSON lines. The output is made once the directory is locked. An export that
 // was broken off goes on when it is repeated; a finished one is brought up to
-// what the directory holds then. The log is read as a start does, with its repairs.
+// what the directory holds then. The log is read as a start does, with its repairs, and
+// a block that is damaged ends the export and is set aside: the next goes on without it.
 func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	if o.Range == 0 {
 		o.Range = 2 * time.Hour
@@ -67,7 +68,7 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, s.CloseOffline()) }()
 	e := exporter{o: o, store: s, view: s.View()}
 	defer e.view.Close()
 	if err := e.open(); err != nil {
@@ -86,19 +87,20 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	defer o.Progress.end()
 	for i, begin := range begins {
 		if err := e.step(ctx, begin); err != nil {
-			if errors.As(err, new(*vfs.CorruptError)) {
-				err = fmt.Errorf("%w: %s", err, wayOut)
-			}
-			return e.out, fmt.Errorf("export: from %s: %w", clock(begin), err)
+			return e.out, fmt.Errorf("export: from %s: %w", clock(begin), wayOut(err))
 		}
 		o.Progress.at(float64(i + 1))
 	}
 	return e.out, nil
 }
 
-// wayOut is what to do where a block is damaged.
-const wayOut = "serve the directory with rwsink and query that range, which sets aside what is damaged and keeps the rest, " +
-	"or move the block into quarantine, which loses all of it; then the same command goes on"
+// wayOut adds to an error of a damaged block what to do.
+func wayOut(err error) error {
+	if errors.As(err, new(*vfs.CorruptError)) {
+		return fmt.Errorf("%w: what is sound in the block is kept and the rest set aside, the same command again goes on", err)
+	}
+	return err
+}
 
 // target is where the ranges go.
 type target interface {

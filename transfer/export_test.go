@@ -209,25 +209,48 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// TestExportOfADamagedBlock says what to do, and goes on once it is done.
-func TestExportOfADamagedBlock(t *testing.T) {
+// TestDamagedBlock damages a chunk of the directory: an export or an import that reads it
+// fails and names it; the next goes on without that chunk.
+func TestDamagedBlock(t *testing.T) {
 	t.Parallel()
-	dir, _, _ := randomDir(t, false)
-	chunks, err := filepath.Glob(filepath.Join(dir, "blocks", "0*", "chunks", "000001"))
-	must(t, err)
-	data, err := os.ReadFile(chunks[0])
-	must(t, err)
-	data[len(data)/2] ^= 1
-	must(t, os.WriteFile(chunks[0], data, 0o600))
-	o := transfer.ExportOptions{Store: options(dir), Output: filepath.Join(t.TempDir(), "out"), Format: transfer.JSON, From: math.MinInt64, To: math.MaxInt64}
-	_, err = transfer.Export(context.Background(), o)
-	if err == nil || !strings.Contains(err.Error(), chunks[0]) || !strings.Contains(err.Error(), "move the block into quarantine") {
-		t.Errorf("%v, want one that names %s and the way out", err, chunks[0])
+	sound, _, want := randomDir(t, false)
+	lines := filepath.Join(t.TempDir(), "lines")
+	export(t, transfer.ExportOptions{Store: options(sound), Output: lines, Format: transfer.JSON, From: math.MinInt64, To: math.MaxInt64})
+	for name, do := range map[string]func(dir, out string) (samples uint64, err error){
+		"export": func(dir, out string) (uint64, error) {
+			got, err := transfer.Export(context.Background(), transfer.ExportOptions{Store: options(dir), Output: out, Format: transfer.JSON, From: math.MinInt64, To: math.MaxInt64})
+			return got.Samples, err
+		},
+		"import": func(dir, _ string) (uint64, error) {
+			got, err := transfer.Import(context.Background(), transfer.ImportOptions{Store: options(dir), Inputs: []string{lines}, From: math.MinInt64, To: math.MaxInt64})
+			return got.Samples + got.Same, err
+		},
+	} {
+		dir, out := filepath.Join(fixture.QuickDir(t), "data"), filepath.Join(t.TempDir(), "out")
+		must(t, os.CopyFS(dir, os.DirFS(sound)))
+		must(t, os.RemoveAll(filepath.Join(dir, "wal"))) // which would have what is lost
+		chunks, err := filepath.Glob(filepath.Join(dir, "blocks", "0*", "chunks", "000001"))
+		must(t, err)
+		data, err := os.ReadFile(chunks[0])
+		must(t, err)
+		data[len(data)/2] ^= 1
+		must(t, os.WriteFile(chunks[0], data, 0o600))
+		_, err = do(dir, out)
+		if err == nil || !strings.Contains(err.Error(), chunks[0]) || !strings.Contains(err.Error(), "the same command again goes on") {
+			t.Errorf("%s: %v, want an error that names %s and what to do", name, err, chunks[0])
+		}
+		got, err := do(dir, out)
+		if least := uint64(len(want) / 2); err != nil || got < least {
+			t.Errorf("%s, again: %d samples, %v, want at least %d", name, got, err, least)
+		}
+		aside, err := filepath.Glob(filepath.Join(dir, "quarantine", "0*.damaged"))
+		if err != nil || len(aside) != 1 {
+			t.Errorf("%s: set aside %q, %v", name, aside, err)
+		}
+		if c, err := store.Check(context.Background(), dir, store.CheckOptions{Fault: func(err error) { t.Error(err) }, Note: func(string) {}}); err != nil || c.Faults > 0 {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
 	}
-	must(t, os.Mkdir(filepath.Join(dir, "quarantine"), 0o700))
-	block := filepath.Dir(filepath.Dir(chunks[0]))
-	must(t, os.Rename(block, filepath.Join(dir, "quarantine", filepath.Base(block))))
-	export(t, o)
 }
 
 // TestExportOfNothing tells what the directory holds, whatever is asked for.

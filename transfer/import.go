@@ -115,7 +115,7 @@ func Import(ctx context.Context, o ImportOptions) (out Imported, err error) {
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, s.CloseOffline()) }()
 	m := importer{o: o, store: s, rangeOf: s.FillRanges(), gate: &gate{from: o.From, to: o.To, say: o.Say}, adder: newAdder(o.Labels)}
 	m.gate.oldest, m.gate.newest = s.FillBounds()
 	m.blocks = blockSet{list: inputs.blocks, gate: m.gate, adder: m.adder, logger: o.Store.Logger}
@@ -358,7 +358,7 @@ func (m *importer) fill(ctx context.Context, begin int64) error {
 		})
 	})
 	if err := errors.Join(err, release()); err != nil {
-		return fmt.Errorf("fill from %s: %w", clock(lo), err)
+		return fmt.Errorf("fill from %s: %w", clock(lo), wayOut(err))
 	}
 	m.out.Samples += filled.Samples
 	m.out.Same += filled.Same
