@@ -24,9 +24,9 @@ import (
 // in order of arrival, too, and are merged by who reads them: merging several
 // times gives what merging once does.
 //
-// The chunks of all series stand one behind the other in pages, each after the
-// place of the series' chunk before and its own length. Pages never move, but for
-// the first, which grows: a range with few samples must not take a page.
+// The chunks of all series stand one behind the other in pages, each after a header
+// with the place of the series' chunk before, from 1 on, and its own length. Pages never
+// move, but for the first, which grows: a range with few samples must not take a page.
 type coldRun struct {
 	series  refTable[coldSeries]
 	pages   [][]byte
@@ -38,7 +38,7 @@ type coldRun struct {
 type coldSeries struct {
 	series *Series
 	rows   ooo.Buffer
-	last   uint32 // its newest chunk, plus 1; 0 is none
+	last   uint64 // the place of its newest chunk; 0 is none
 	hists  bool   // some rows may be histograms, which are not packed
 }
 
@@ -48,8 +48,8 @@ const (
 	coldPack = 32
 	// coldPage is how many bytes of chunks a page holds.
 	coldPage = 64 << 10
-	// coldHeader is what stands before a chunk: 4 bytes of place, 2 of length.
-	coldHeader = 6
+	// coldHeader is what stands before a chunk: 6 bytes of place, 2 of length.
+	coldHeader = 8
 	// coldRunBytes is about what a run and its container take beside all that.
 	coldRunBytes = 512
 )
@@ -78,12 +78,13 @@ func (c *coldSeries) bytes() int { return int(unsafe.Sizeof(*c)) + c.rows.Bytes(
 
 // pack makes a chunk of rows that are full.
 func (a *applier) pack(r *coldRun, c *coldSeries) {
-	a.packRun(r, c, a.merge(nil, &c.rows)[0])
+	c.last = a.packRun(r, a.merge(nil, &c.rows)[0], c.last)
 	c.rows.Reset()
 }
 
-// packRun makes the newest chunk of a run of floats.
-func (a *applier) packRun(r *coldRun, c *coldSeries, run *chunkenc.Samples) {
+// packRun makes a chunk of a run of floats, that came after the one at prev, and
+// returns its place.
+func (a *applier) packRun(r *coldRun, run *chunkenc.Samples, prev uint64) (at uint64) {
 	a.chunk = a.enc.AppendFloats(a.chunk[:0], run, false)
 	last := len(r.pages) - 1
 	if last < 0 {
@@ -93,23 +94,33 @@ func (a *applier) packRun(r *coldRun, c *coldSeries, run *chunkenc.Samples) {
 		r.bytes += coldPage
 	}
 	page := r.pages[last]
-	at, before := last*coldPage+len(page), cap(page)
-	page = binary.BigEndian.AppendUint32(page, c.last)
-	page = binary.BigEndian.AppendUint16(page, uint16(len(a.chunk)))
+	at, before := uint64(last)*coldPage+uint64(len(page))+1, cap(page)
+	page = binary.BigEndian.AppendUint64(page, prev<<16|uint64(len(a.chunk)))
 	page = append(page, a.chunk...)
 	r.bytes += cap(page) - before
-	r.pages[last], c.last = page, uint32(at)+1
+	r.pages[last] = page
+	return at
 }
 
-// chunk returns the chunk at a place, plus 1, and the place of the one before.
-func (r *coldRun) chunk(at uint32) (chunk chunkenc.Chunk, prev uint32) {
-	data := r.pages[(at-1)/coldPage][(at-1)%coldPage:]
-	end := coldHeader + int(binary.BigEndian.Uint16(data[4:]))
-	chunk, err := chunkenc.Open(data[coldHeader:end])
+// from returns the page of a chunk, from its header on.
+func (r *coldRun) from(at uint64) []byte { return r.pages[(at-1)/coldPage][(at-1)%coldPage:] }
+
+// chunk returns the chunk at a place, and the place of the one before.
+func (r *coldRun) chunk(at uint64) (chunk chunkenc.Chunk, prev uint64) {
+	data := r.from(at)
+	header := binary.BigEndian.Uint64(data)
+	chunk, err := chunkenc.Open(data[coldHeader : coldHeader+header&math.MaxUint16])
 	if err != nil {
 		panic(fmt.Sprintf("BUG: a chunk in memory does not open: %v", err))
 	}
-	return chunk, binary.BigEndian.Uint32(data)
+	return chunk, header >> 16
+}
+
+// link has the chunk at a place follow the one at prev.
+func (r *coldRun) link(at, prev uint64) {
+	data := r.from(at)
+	header := binary.BigEndian.Uint64(data)
+	binary.BigEndian.PutUint64(data, prev<<16|header&math.MaxUint16)
 }
 
 // coldReader holds the scratch memory of reading runs. The caller has the head's
@@ -145,34 +156,48 @@ func (c *coldReader) chunks(r *coldRun, of *coldSeries, lo, hi int64, f func(run
 		at = prev
 	}
 	for i := range slices.Backward(c.chain) {
-		c.run.Reset(chunkenc.KindFloat)
-		if err := c.dec.DecodeRange(&c.run, &c.chain[i], lo, hi); err != nil {
-			panic(fmt.Sprintf("BUG: a chunk in memory does not decode: %v", err))
-		}
-		if c.run.Len() > 0 {
-			f(&c.run)
+		if run := c.decode(&c.chain[i], lo, hi); run.Len() > 0 {
+			f(run)
 		}
 	}
 }
 
+// decode returns what of a chunk lies in [lo, hi], valid until the next call.
+func (c *coldReader) decode(chunk *chunkenc.Chunk, lo, hi int64) *chunkenc.Samples {
+	c.run.Reset(chunkenc.KindFloat)
+	if err := c.dec.DecodeRange(&c.run, chunk, lo, hi); err != nil {
+		panic(fmt.Sprintf("BUG: a chunk in memory does not decode: %v", err))
+	}
+	return &c.run
+}
+
 // eraseCold takes the samples of s in [lo, hi] out of a run and says whether none
-// is left. Chunks that are replaced stay where they are until the run goes.
+// is left. What is left of a chunk is a new one in its place among those of s; the
+// bytes of the old one stay until the run goes.
 func (a *applier) eraseCold(r *coldRun, s *Series, lo, hi int64) (empty bool) {
 	c := r.series.of(s)
 	before := c.bytes()
 	a.late.Reset()
 	c.rows.Take(&a.late, lo, hi)
 	r.bytes += c.bytes() - before
-	touched := false
-	a.cold.chunks(r, c, lo, hi, func(*chunkenc.Samples) { touched = true })
-	if touched {
-		old := *c
-		c.last = 0
-		a.cold.chunks(r, &old, math.MinInt64, math.MaxInt64, func(run *chunkenc.Samples) {
+	for at, newer := c.last, uint64(0); at != 0; {
+		chunk, prev := r.chunk(at)
+		if a.cold.decode(&chunk, lo, hi).Len() > 0 {
+			at = prev
+			run := a.cold.decode(&chunk, math.MinInt64, math.MaxInt64)
 			if run.Cut(lo, hi); run.Len() > 0 {
-				a.packRun(r, c, run)
+				at = a.packRun(r, run, prev)
 			}
-		})
+			if newer == 0 {
+				c.last = at
+			} else {
+				r.link(newer, at)
+			}
+		}
+		if at != prev {
+			newer = at
+		}
+		at = prev
 	}
 	if empty = c.rows.Len() == 0 && c.last == 0; empty {
 		r.series.remove(s)

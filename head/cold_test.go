@@ -142,3 +142,49 @@ func TestSamplesLongOverArePacked(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDeletesOfSamplesLongOver deletes instants and stretches between writes of a range
+// that is long over: what came first still gives way to what came later, and a delete
+// takes memory for what it touches alone.
+func TestDeletesOfSamplesLongOver(t *testing.T) {
+	const base, span = nowMs - 1000*int64(time.Hour/time.Millisecond), 20_000
+	rng := rand.New(rand.NewPCG(3, 4))
+	fs, want := memfs.New(1), oracle{}
+	p := mustStart(t, fs, options())
+	erase := func(at, to int64) {
+		p.delete(t, deleteOf(at, to, "0"))
+		maps.DeleteFunc(want[0], func(t int64, _ sample) bool { return t >= at && t <= to })
+	}
+	for round := range 100 {
+		var list []sample
+		for range 300 {
+			list = append(list, float(0, base+rng.Int64N(span), rng.Float64()))
+		}
+		p.stored(t, list...)
+		want.add(list...)
+		at := base + rng.Int64N(span)
+		erase(at, at+rng.Int64N(40))
+		if round%20 == 0 {
+			p.holds(t, want)
+		}
+	}
+	before := p.head.ColdBytes()
+	for range 200 {
+		at := base + rng.Int64N(span)
+		erase(at, at)
+	}
+	if n := p.head.ColdBytes() - before; n > 256<<10 {
+		t.Errorf("200 deletes of an instant took %d bytes, the samples %d", n, before)
+	}
+	p.holds(t, want)
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	p = mustStart(t, fs, options())
+	p.holds(t, want)
+	erase(base, base+span)
+	flushed(t, p, p.head.Containers()[0].Samples)
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
