@@ -105,11 +105,15 @@ func Decode(path string, data []byte, k Kind, f File) error {
 	damaged := func(format string, args ...any) error {
 		return &vfs.CorruptError{Path: path, Err: fmt.Errorf(format, args...)}
 	}
-	if err := json.Unmarshal(data, f); err != nil {
-		return damaged("%w", err)
+	// What has another type than here is left out, and may be a newer version's.
+	other := json.Unmarshal(data, f)
+	if other != nil && !errors.As(other, new(*json.UnmarshalTypeError)) {
+		return damaged("%w", other)
 	}
 	h, err := f.head(), checkSum(data)
 	switch {
+	case other != nil && h.Version <= k.Newest:
+		return damaged("%w", other)
 	case h.Magic != k.Magic:
 		return damaged("magic %q, want %q", h.Magic, k.Magic)
 	case h.Version < k.Oldest:

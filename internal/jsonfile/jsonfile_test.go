@@ -103,16 +103,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// newer returns a file of the version after kind's, with fields that kind does not know;
-// one is called as the checksum is.
+// newer returns a file of the version after kind's, with a field of another type and
+// others that kind does not know; one is called as the checksum is.
 func newer(t *testing.T, magic, indent string) []byte {
 	t.Helper()
 	f := struct {
 		jsonfile.Head
-		More map[string]int `json:"more"`
-		Text string         `json:"text"`
+		Names map[string]int `json:"names"` // a list for kind
+		More  map[string]int `json:"more"`
+		Text  string         `json:"text"`
 		jsonfile.Sum
-	}{More: map[string]int{"crc32c": 1}, Text: `<"crc32c":7}`}
+	}{Names: map[string]int{"a": 1}, More: map[string]int{"crc32c": 1}, Text: `<"crc32c":7}`}
 	data, err := jsonfile.Encode(jsonfile.Kind{Magic: magic, Newest: kind.Newest + 1, Indent: indent}, &f)
 	if err != nil {
 		t.Fatal(err)
