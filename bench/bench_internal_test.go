@@ -135,7 +135,7 @@ func TestFloorDoesTheWork(t *testing.T) {
 	}
 }
 
-// TestLoadThatCannotBegin names what is wrong before the bodies are made.
+// TestLoadThatCannotBegin names what is wrong before the bodies are made, but no password.
 func TestLoadThatCannotBegin(t *testing.T) {
 	spec := load.Canonical(1, 10, 2, time.Now().UnixMilli())
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -151,17 +151,20 @@ func TestLoadThatCannotBegin(t *testing.T) {
 	}
 	nobody := "http://" + listener.Addr().String() + "/"
 	listener.Close()
+	locked := strings.Replace(plain.URL, "://", "://me:secret@", 1)
 	for want, o := range map[string]LoadOptions{
-		`"nowhere" is no http`:            {Drive: drive.Options{URL: "nowhere"}},
+		"cannot be parsed: want http":     {Drive: drive.Options{URL: "me:secret@nowhere"}},
+		"or https":                        {Drive: drive.Options{URL: "http://me:secret@nowhere:port/"}},
 		"process 2147483646":              {Drive: drive.Options{URL: "http://127.0.0.1:1/"}, PID: 2147483646},
 		"--path=/nonexistent: ":           {Drive: drive.Options{URL: plain.URL}, Path: "/nonexistent"},
-		"admin APIs disabled":             {Drive: drive.Options{URL: plain.URL}, Settle: plain.URL + "/flush"},
+		"admin APIs disabled":             {Drive: drive.Options{URL: locked}, Settle: locked + "/flush"},
 		"connect to " + nobody + ": ":     {Drive: drive.Options{URL: nobody}},
 		"connect to " + secure.URL + ": ": {Drive: drive.Options{URL: secure.URL}},
 	} {
 		var out, log bytes.Buffer
 		o.Spec = spec
-		if err := Load(context.Background(), o, &out, &log); err == nil || !strings.Contains(err.Error(), want) || log.Len()+out.Len() > 0 {
+		if err := Load(context.Background(), o, &out, &log); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") || log.Len()+out.Len() > 0 {
 			t.Errorf("%s: %v\n%s%s", want, err, &log, &out)
 		}
 	}

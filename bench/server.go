@@ -189,7 +189,7 @@ func request(ctx context.Context, method, url string) error {
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s %s: %s: %s", method, req.URL.Redacted(), resp.Status, strings.TrimSpace(string(text)))
 	}
 	return nil
 }

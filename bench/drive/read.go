@@ -70,10 +70,10 @@ func readAll(ctx context.Context, url string, mode Mode, name, value string, fro
 		return fmt.Errorf("read an answer of %s: %w", mode, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: %s", url, resp.Status, strings.TrimSpace(string(body[:min(len(body), refusalBytes)])))
+		return fmt.Errorf("%s answers %s: %s", req.URL.Redacted(), resp.Status, strings.TrimSpace(string(body[:min(len(body), refusalBytes)])))
 	}
 	if streamed := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-streamed-protobuf"); streamed != (mode == Streamed) {
-		return fmt.Errorf("asked for %s, %s answers with Content-Type %q", mode, url, resp.Header.Get("Content-Type"))
+		return fmt.Errorf("asked for %s, %s answers with Content-Type %q", mode, req.URL.Redacted(), resp.Header.Get("Content-Type"))
 	}
 	if mode == Streamed {
 		return decodeFrames(body, emit)

@@ -24,14 +24,12 @@ type Options struct {
 	Progress func(Progress) // called every second, and at the end
 }
 
-// Endpoint is the URL, taken apart; an error names one that cannot be sent to.
+// Endpoint is the URL, taken apart. The error, as any other here, does not quote
+// it: it may hold a password.
 func (o Options) Endpoint() (*url.URL, error) {
 	u, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%q is no http or https URL", o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("the URL to write to cannot be parsed: want http://HOST:PORT/api/v1/write, or https")
 	}
 	return u, nil
 }
