@@ -28,7 +28,11 @@ import (
 const ledgerName = "rwsink-export.json"
 
 // The first line, by itself, has the form of a small file.
-var ledgerKind = jsonfile.Kind{Magic: "rwsink-export", Oldest: 1, Newest: 2, Unsummed: 1}
+var ledgerKind = jsonfile.Kind{Magic: "rwsink-export", Oldest: 1, Newest: 3, Unsummed: 1}
+
+// unsummedEntries is the newest version whose entries have no checksum, but for those
+// that were added since.
+const unsummedEntries = 2
 
 // ledgerHead is the first line: what was asked for.
 type ledgerHead struct {
@@ -68,6 +72,7 @@ type ledgerEntry struct {
 	Samples uint64 `json:"samples,omitempty"`
 	Start   int64  `json:"start,omitempty"` // in the file, in bytes
 	End     int64  `json:"end,omitempty"`
+	jsonfile.Sum
 }
 
 // ledger is an open ledger.
@@ -148,6 +153,7 @@ func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 	if err := jsonfile.Decode(path, first, ledgerKind, &got); err != nil {
 		return err
 	}
+	version := got.Version
 	got.Head, got.Sum = want.Head, want.Sum
 	if got.Source != want.Source {
 		return fmt.Errorf("%s: the output is of another data directory: of that whose ID is %s, and not %s: choose another output", path, got.Source, want.Source)
@@ -155,25 +161,37 @@ func (l *ledger) read(path string, data []byte, want ledgerHead) error {
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%s: the output is of another export: of %s, and not of %s: choose another output", path, got, want)
 	}
-	dec := json.NewDecoder(bytes.NewReader(rest))
-	for n := 1; dec.More(); n++ {
-		var e ledgerEntry
-		if err := dec.Decode(&e); err != nil {
-			return fmt.Errorf("%s: entry %d: %w", path, n, err)
+	n := 0
+	for line := range bytes.Lines(rest) {
+		n++
+		e, err := readEntry(line, version)
+		if err != nil {
+			return fmt.Errorf("%s: entry %d: %w: choose another output", path, n, err)
 		}
 		l.entries[e.Begin] = e
 	}
 	return nil
 }
 
+// readEntry reads an entry of a ledger of a version.
+func readEntry(line []byte, version int) (e ledgerEntry, err error) {
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, err
+	}
+	if version <= unsummedEntries && e.CRC == 0 {
+		return e, nil
+	}
+	return e, jsonfile.CheckSum(line)
+}
+
 // note writes an entry, durably.
 func (l *ledger) note(e ledgerEntry) error {
 	l.entries[e.Begin] = e
-	line, err := json.Marshal(e)
+	line, err := jsonfile.Line(&e)
 	if err != nil {
 		return err
 	}
-	return l.append(append(line, '\n'))
+	return l.append(line)
 }
 
 func (l *ledger) append(line []byte) error {

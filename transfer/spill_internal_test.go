@@ -219,24 +219,27 @@ func TestLedgerRefuses(t *testing.T) {
 		return string(text)
 	}
 	const old = `{"magic":"rwsink-export","version":1,"source":"","format":"json","from":1,"to":2,"matchers":null,"rangeMs":3}` + "\n"
-	ours := line(2, "rwsink-export", 2)
+	ours := line(3, "rwsink-export", 2)
 	for text, want := range map[string]string{
 		"{}\n":                                 `magic "", want "rwsink-export"`,
 		"x\n":                                  "invalid character",
 		"x":                                    "not the ledger",
 		`{"magic":"mine"}`:                     "not the ledger",
 		line(2, "rwsink-block", 2):             `magic "rwsink-block"`,
-		line(3, "rwsink-export", 2):            "has version 3, this rwsink knows 2: use a newer rwsink",
+		line(4, "rwsink-export", 2):            "has version 4, this rwsink knows 3: use a newer rwsink",
 		line(2, "rwsink-export", 3):            "another export",
-		strings.ReplaceAll(ours, ":2,", ":3,"): "version 3, want 1 to 2, with checksum",
+		strings.ReplaceAll(ours, ":3,", ":4,"): "version 4, want 1 to 3, with checksum",
 		strings.ReplaceAll(ours, `:1,`, `:0,`): "checksum",
 		ours + "x\n":                           "invalid character",
 		ours + `{"begin":1,"done":t`:           "",
 		ours[:30]:                              "",
 		ours[:3]:                               "",
 		old + `{"begin":1,"done":true}` + "\n": "",
-		strings.Replace(old, ":2,", ":3,", 1):  "another export",
-		"":                                     "",
+
+		line(2, "rwsink-export", 2) + `{"begin":1,"done":true}` + "\n": "",
+		ours + `{"begin":1,"done":true}` + "\n":                        "entry 1: no checksum at its end: choose another output",
+		strings.Replace(old, ":2,", ":3,", 1):                          "another export",
+		"":                                                             "",
 	} {
 		path := filepath.Join(t.TempDir(), "ledger")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -251,6 +254,38 @@ func TestLedgerRefuses(t *testing.T) {
 		}
 		if left, err := os.ReadFile(path); err != nil || want != "" && string(left) != text {
 			t.Errorf("%q became %q, %v", text, left, err)
+		}
+	}
+}
+
+// TestDamagedLedgerEntry flips every bit of the entries of a ledger: it is refused, and never
+// takes a range for finished that is not, nor the file for shorter than it is.
+func TestDamagedLedgerEntry(t *testing.T) {
+	path, head := filepath.Join(t.TempDir(), "ledger"), ledgerHead{Format: JSON, RangeMs: 10}
+	l, err := beginLedger(path, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile(path)
+	if err := errors.Join(err, l.note(ledgerEntry{Begin: 5}),
+		l.note(ledgerEntry{Begin: 5, Done: true, Stamp: "ab", Samples: 20, Start: 10, End: 1234}), l.close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := len(first); at < len(whole)-1; at++ {
+		for bit := range 8 {
+			text := slices.Clone(whole)
+			text[at] ^= 1 << bit
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if l, err := findLedger(path, head); err == nil {
+				t.Errorf("byte %d of %d, bit %d: %+v", at-len(first), len(whole)-len(first), bit, l.entries)
+				_ = l.close()
+			}
 		}
 	}
 }

@@ -19,5 +19,6 @@
 // It has no state and no lock: who may write a file is its owner's affair.
 //
 // Not here: what the fields mean; files of other forms (VERSION, ID, meta.json,
-// tombstones, the ledger of an export but for its first line: it is appended to).
+// tombstones, the ledger of an export but for its first line: it is appended to, and
+// of the form each line by itself has the checksum alone).
 package jsonfile

@@ -30,8 +30,11 @@ func (s *Sum) sum() *Sum    { return s }
 // File is a pointer to a struct that embeds Head and Sum.
 type File interface {
 	head() *Head
-	sum() *Sum
+	Summed
 }
+
+// Summed is a pointer to a struct that embeds Sum, as its last field.
+type Summed interface{ sum() *Sum }
 
 // Kind is a kind of file.
 type Kind struct {
@@ -55,25 +58,32 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Encode fills in magic, version and checksum of f and returns the bytes of the file.
 func Encode(k Kind, f File) ([]byte, error) {
-	*f.head(), *f.sum() = Head{k.Magic, k.Newest}, Sum{}
-	data, err := json.Marshal(f)
+	*f.head() = Head{k.Magic, k.Newest}
+	line, err := Line(f)
+	if err != nil || k.Indent == "" {
+		return line, err
+	}
+	data, err := json.MarshalIndent(f, "", k.Indent)
+	return append(data, '\n'), err
+}
+
+// Line fills in the checksum of v and returns it as a line.
+func Line(v Summed) ([]byte, error) {
+	*v.sum() = Sum{}
+	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	f.sum().CRC = crc32.Checksum(data, castagnoli)
-	if k.Indent == "" {
-		data, err = json.Marshal(f)
-	} else {
-		data, err = json.MarshalIndent(f, "", k.Indent)
-	}
+	v.sum().CRC = crc32.Checksum(data, castagnoli)
+	data, err = json.Marshal(v)
 	return append(data, '\n'), err
 }
 
 // sumField is the last field, up to its value.
 var sumField = []byte(`"crc32c":`)
 
-// checkSum returns what is wrong with the checksum of a file, of whatever version.
-func checkSum(data []byte) error {
+// CheckSum returns what is wrong with the checksum of a file, of whatever version, or of a line.
+func CheckSum(data []byte) error {
 	var text bytes.Buffer
 	if err := json.Compact(&text, data); err != nil {
 		return err
@@ -110,7 +120,7 @@ func Decode(path string, data []byte, k Kind, f File) error {
 	if other != nil && !errors.As(other, new(*json.UnmarshalTypeError)) {
 		return damaged("%w", other)
 	}
-	h, err := f.head(), checkSum(data)
+	h, err := f.head(), CheckSum(data)
 	switch {
 	case other != nil && h.Version <= k.Newest:
 		return damaged("%w", other)
