@@ -1,11 +1,15 @@
 package wal_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/rwsink/rwsink/internal/vfs"
+	"github.com/rwsink/rwsink/internal/vfs/memfs"
 	"github.com/rwsink/rwsink/wal"
 )
 
@@ -102,5 +106,71 @@ func TestDisk(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestUnfinishedRepairStays: a start that cannot remove what a repair left goes on. The
+// segment is removed after it only: by itself it would be taken for the segment.
+func TestUnfinishedRepairStays(t *testing.T) {
+	fs := memfs.New(1)
+	o := wal.Options{FS: fs, Dir: "/wal", SegmentBytes: 200}
+	l, _, _ := open(t, o)
+	last := commit(t, l, "a")[0]
+	for range 20 {
+		last = commit(t, l, "b")[0]
+	}
+	err := l.Close()
+	left := "/wal/00000001.repair"
+	f, cerr := fs.Create(left)
+	if err := errors.Join(err, cerr, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	fs.Fail(memfs.OpRemove, 0, 2, syscall.EIO)
+	l, _, got := open(t, o)
+	if len(got) != int(last) {
+		t.Errorf("%d frames, want %d", len(got), last)
+	}
+	if err := l.RemoveBefore(last); !errors.Is(err, syscall.EIO) || l.Segments()[0].First != 1 {
+		t.Errorf("removed from %d on: %v", l.Segments()[0].First, err)
+	}
+	if err := errors.Join(l.RemoveBefore(last), l.Close()); err != nil || l.Segments()[0].First == 1 {
+		t.Errorf("removed from %d on: %v", l.Segments()[0].First, err)
+	}
+	if names, err := fs.ReadDir("/wal"); err != nil || slices.Contains(names, filepath.Base(left)) {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+// TestSegmentWithoutHeaderStays: a start that cannot remove a segment which was killed
+// before it had a header goes on behind it, as often as that is.
+func TestSegmentWithoutHeaderStays(t *testing.T) {
+	fs := memfs.New(1)
+	o := wal.Options{FS: fs, Dir: "/wal", SegmentBytes: 200}
+	l, _, _ := open(t, o)
+	commit(t, l, "a")
+	err := l.Close()
+	f, cerr := fs.Create("/wal/00000002")
+	if err := errors.Join(err, cerr, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want := "[1 1 a"
+	for life := range 3 {
+		fs.Fail(memfs.OpRemove, 0, 10, syscall.EIO)
+		l, rec, got := open(t, o)
+		if fmt.Sprint(got) != want+"]" || len(rec.Lost) > 0 || len(rec.SetAside) > 0 {
+			t.Errorf("life %d: got %q, %+v, want %s]", life, got, rec, want)
+		}
+		want += fmt.Sprintf(" %d 1 b", commit(t, l, "b")[0])
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs.Fail(memfs.OpRemove, 0, 0, nil)
+	l, _, got := open(t, o)
+	if names, err := fs.ReadDir("/wal"); err != nil || slices.Contains(names, "00000002") || fmt.Sprint(got) != want+"]" {
+		t.Errorf("%v, %v, %q", names, err, got)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

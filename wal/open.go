@@ -94,13 +94,13 @@ func (l *Log) list() ([]uint64, error) {
 	}
 	for _, n := range repairs {
 		path := l.path(n)
-		if slices.Contains(numbers, n) {
-			err = l.o.FS.Remove(path + repairSuffix)
-		} else if err = l.o.FS.Rename(path+repairSuffix, path); err == nil {
+		if !slices.Contains(numbers, n) {
+			if err := l.o.FS.Rename(path+repairSuffix, path); err != nil {
+				return nil, err
+			}
 			numbers = append(numbers, n)
-		}
-		if err != nil {
-			return nil, err
+		} else if err := l.o.FS.Remove(path + repairSuffix); err != nil { // the segment does not go before it
+			l.o.Logger.Warn("an unfinished repair of a log segment could not be removed", "segment", path, "err", err)
 		}
 	}
 	slices.Sort(numbers)
@@ -179,8 +179,8 @@ func (l *Log) dropEmpty() error {
 			kept = append(kept, s)
 		case s.damaged == nil:
 			l.o.Logger.Info("log segment without a header removed", "segment", l.path(s.number), "bytes", s.size)
-			if err := l.remove(s.number); err != nil {
-				return err
+			if err := l.remove(s.number); err != nil { // it says nothing, and the next ones have higher numbers
+				l.o.Logger.Warn("it could not be removed; the next start tries it again", "err", err)
 			}
 		default:
 			if err := l.setAside(s); err != nil {
