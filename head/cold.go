@@ -138,17 +138,6 @@ func (c *coldReader) copy(dst *ooo.Buffer, r *coldRun, s *Series, lo, hi int64) 
 	if of == nil {
 		return
 	}
-	c.chunks(r, of, lo, hi, func(run *chunkenc.Samples) {
-		for i := range run.T {
-			x := sampleOf(run, i)
-			x.addTo(dst)
-		}
-	})
-	of.rows.CopyRange(dst, lo, hi)
-}
-
-// chunks calls f with what of each chunk lies in [lo, hi], if that is anything.
-func (c *coldReader) chunks(r *coldRun, of *coldSeries, lo, hi int64, f func(run *chunkenc.Samples)) {
 	c.chain = c.chain[:0]
 	for at := of.last; at != 0; {
 		chunk, prev := r.chunk(at)
@@ -156,10 +145,13 @@ func (c *coldReader) chunks(r *coldRun, of *coldSeries, lo, hi int64, f func(run
 		at = prev
 	}
 	for i := range slices.Backward(c.chain) {
-		if run := c.decode(&c.chain[i], lo, hi); run.Len() > 0 {
-			f(run)
+		run := c.decode(&c.chain[i], lo, hi)
+		for k := range run.T {
+			x := sampleOf(run, k)
+			x.addTo(dst)
 		}
 	}
+	of.rows.CopyRange(dst, lo, hi)
 }
 
 // decode returns what of a chunk lies in [lo, hi], valid until the next call.

@@ -14,7 +14,7 @@ import (
 
 // TestSamplesOfAllAgesTakeFewContainers writes samples that are days apart, back
 // to the beginning of time: neither their number nor their spread may make the
-// head hold a container, or a page of rows, for each.
+// head hold a container, or a page, for each.
 func TestSamplesOfAllAgesTakeFewContainers(t *testing.T) {
 	for name, keep := range map[string]time.Duration{"all is kept": 0, "100 years are kept": 100 * 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
