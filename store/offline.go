@@ -68,26 +68,56 @@ func (s *Store) Owns(path string) (name string, ours bool) {
 	return "", false
 }
 
+// Reach returns the first and the last millisecond that blocks or containers may hold
+// samples of; ok is false where there is neither.
+func (s *Store) Reach() (lo, hi int64, ok bool) {
+	lo, hi = math.MaxInt64, math.MinInt64
+	s.reaches(func(from, to int64) { lo, hi, ok = min(lo, from), max(hi, to), true })
+	return lo, hi, ok
+}
+
+// reaches calls f with the ranges of blocks and containers, both ends included.
+func (s *Store) reaches(f func(lo, hi int64)) {
+	for _, b := range *s.blocks.Load() {
+		f(b.Range())
+	}
+	for _, c := range s.head.Containers() {
+		f(c.Lo, c.Hi)
+	}
+}
+
+// maxRanges bounds what AlignedRanges returns, to 32 MiB: the range of one container
+// or block may be as long as its age.
+const maxRanges = 4 << 20
+
 // AlignedRanges returns the begins of the aligned ranges of that length, in
 // milliseconds, that blocks or containers reach into within [from, to], ascending.
-func (s *Store) AlignedRanges(from, to, length int64) (begins []int64) {
-	add := func(lo, hi int64) {
+// More than maxRanges are an error.
+func (s *Store) AlignedRanges(from, to, length int64) (begins []int64, err error) {
+	s.reaches(func(lo, hi int64) {
 		lo, hi = max(lo, from), min(hi, to)
-		for begin := floor(lo, length); lo <= hi && begin <= hi; begin += length {
-			begins = append(begins, begin)
+		for begin := floor(lo, length); lo <= hi && begin <= hi && err == nil; begin += length {
+			if begins = append(begins, begin); len(begins) > 2*maxRanges {
+				begins, err = fewRanges(begins)
+			}
 			if begin > math.MaxInt64-length {
 				return
 			}
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, b := range *s.blocks.Load() {
-		add(b.Range())
-	}
-	for _, c := range s.head.Containers() {
-		add(c.Lo, c.Hi)
-	}
+	return fewRanges(begins)
+}
+
+// fewRanges returns each begin once, ascending.
+func fewRanges(begins []int64) ([]int64, error) {
 	slices.Sort(begins)
-	return slices.Compact(begins)
+	if begins = slices.Compact(begins); len(begins) > maxRanges {
+		return nil, fmt.Errorf("the samples are spread over more than %d ranges: leave out a part of the time, or make the ranges longer", maxRanges)
+	}
+	return begins, nil
 }
 
 // Stamp returns a text that changes with whatever reads of [lo, hi] answer:

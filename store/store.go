@@ -200,15 +200,8 @@ func (s *Store) Close() error {
 // lowest returns the lowest timestamp that may be stored, in seconds; as
 // Prometheus does, the largest time when there is none.
 func (s *Store) lowest() float64 {
-	low, any := int64(math.MaxInt64), false
-	for _, b := range *s.blocks.Load() {
-		minT, _ := b.Range()
-		low, any = min(low, minT), true
-	}
-	for _, c := range s.head.Containers() {
-		low, any = min(low, c.Lo), true
-	}
-	if !any {
+	low, _, ok := s.Reach()
+	if !ok {
 		return float64(math.MaxInt64) / 1000
 	}
 	return float64(low) / float64(time.Second/time.Millisecond)

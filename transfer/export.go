@@ -37,8 +37,8 @@ type Exported struct {
 	Kept    int    // of them, finished by an export before
 	Samples uint64 // of all of them
 
-	// Held is the range of time that the directory holds samples of, whatever was asked
-	// for, as Unix milliseconds rounded to ranges; both 0 where it holds none.
+	// Held is about the range of time that the directory holds samples of, whatever was
+	// asked for, in Unix milliseconds; both 0 where it holds none.
 	Held [2]int64
 }
 
@@ -71,15 +71,17 @@ func Export(ctx context.Context, o ExportOptions) (out Exported, err error) {
 	defer func() { err = errors.Join(err, s.CloseOffline()) }()
 	e := exporter{o: o, store: s, view: s.View()}
 	defer e.view.Close()
+	begins, err := s.AlignedRanges(o.From, o.To, o.Range.Milliseconds())
+	if err != nil {
+		return out, fmt.Errorf("export: %w (--from, --to, --block-duration)", err)
+	}
 	if err := e.open(); err != nil {
 		return out, fmt.Errorf("export: %w", err)
 	}
 	defer func() { err = errors.Join(err, e.target.close()) }()
-	if all := s.AlignedRanges(math.MinInt64, math.MaxInt64, o.Range.Milliseconds()); len(all) > 0 {
-		e.out.Held[0] = all[0]
-		_, e.out.Held[1] = aligned(all[len(all)-1], o.Range)
+	if lo, hi, ok := s.Reach(); ok {
+		e.out.Held = [2]int64{lo, hi}
 	}
-	begins := s.AlignedRanges(o.From, o.To, o.Range.Milliseconds())
 	if err := e.target.keep(begins); err != nil {
 		return out, fmt.Errorf("export: %w", err)
 	}
@@ -152,16 +154,11 @@ func (e *exporter) rangeMs() int64 { return e.o.Range.Milliseconds() }
 
 // bounds returns what is asked for of the range that begins at begin.
 func (e *exporter) bounds(begin int64) (lo, hi int64) {
-	lo, hi = aligned(begin, e.o.Range)
-	return max(lo, e.o.From), min(hi, e.o.To)
-}
-
-// aligned returns the range that begins at begin, both ends included.
-func aligned(begin int64, length time.Duration) (lo, hi int64) {
-	if ms := length.Milliseconds(); begin <= math.MaxInt64-ms {
-		return begin, begin + ms - 1
+	lo, hi = max(begin, e.o.From), e.o.To
+	if length := e.rangeMs(); begin <= math.MaxInt64-length {
+		hi = min(hi, begin+length-1)
 	}
-	return begin, math.MaxInt64
+	return lo, hi
 }
 
 // stamp returns what tells one state of a range from another.

@@ -271,6 +271,31 @@ func TestExportOfNothing(t *testing.T) {
 	}
 }
 
+// TestExportOfTooManyRanges asks for more ranges than there is memory for, of a directory
+// with a sample from long before there were clocks; what is named of it is exported.
+func TestExportOfTooManyRanges(t *testing.T) {
+	t.Parallel()
+	dir, newest, _ := randomDir(t, false)
+	s, err := store.OpenOffline(context.Background(), options(dir))
+	must(t, err)
+	b := s.Head().NewBatch()
+	put(t, s.Head(), b, newRand(t), 0, -1<<60, 0)
+	_, err = s.Head().Commit(context.Background(), b)
+	must(t, errors.Join(err, s.CloseOffline()))
+	b.Release()
+	o := transfer.ExportOptions{Store: options(dir), Output: filepath.Join(t.TempDir(), "out"), Format: transfer.JSON, From: math.MinInt64, To: math.MaxInt64}
+	if _, err := transfer.Export(context.Background(), o); err == nil || !strings.Contains(err.Error(), "--from") {
+		t.Errorf("all: %v", err)
+	}
+	if _, err := os.Stat(o.Output); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the output is there: %v", err)
+	}
+	o.From = newest - 10*24*hour
+	if got := export(t, o); got.Samples == 0 || got.Held[0] > -1<<60 || got.Held[1] < newest {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestExportOfAnother exports a directory over the export of another, which is
 // refused and changes nothing. Of one that has gone another way since it was
 // copied, no range is taken for its own, though its log has come as far.
