@@ -43,18 +43,19 @@ func (s *Store) FillRanges() func(t int64) (lo, hi int64) {
 	over, levels := now.UnixMilli()-s.blockMs(), s.levels()
 	return func(t int64) (lo, hi int64) {
 		for _, length := range levels {
-			if lo, hi = rangeOf(t, length); hi <= over {
+			if lo, hi = RangeOf(t, length); hi <= over {
 				return lo, hi
 			}
 		}
-		return rangeOf(t, s.blockMs())
+		return RangeOf(t, s.blockMs())
 	}
 }
 
-// rangeOf returns the aligned range of that length around t, both ends included.
-func rangeOf(t, length int64) (lo, hi int64) {
-	if t < math.MinInt64+length {
-		return math.MinInt64, floor(math.MinInt64+length, length) - 1
+// RangeOf returns the aligned range of that length around t, both ends included, in
+// milliseconds. At the ends of time it is shorter.
+func RangeOf(t, length int64) (lo, hi int64) {
+	if first := floor(math.MinInt64+length, length); t < first {
+		return math.MinInt64, first - 1
 	}
 	lo = floor(t, length)
 	if lo > math.MaxInt64-length {

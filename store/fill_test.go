@@ -287,7 +287,7 @@ func TestFillRanges(t *testing.T) {
 			}
 			at = hi + 1
 		}
-		for _, at := range []int64{math.MinInt64, math.MinInt64 + 1, math.MaxInt64 - 1, math.MaxInt64, -1, 0} {
+		for _, at := range []int64{math.MinInt64, math.MinInt64 + 1, math.MinInt64 + want - 1, math.MaxInt64 - 1, math.MaxInt64, -1, 0} {
 			if lo, hi := rangeOf(at); lo > at || hi < at {
 				t.Errorf("[%d, %d] of %d", lo, hi, at)
 			}

@@ -96,13 +96,15 @@ const maxRanges = 4 << 20
 func (s *Store) AlignedRanges(from, to, length int64) (begins []int64, err error) {
 	s.reaches(func(lo, hi int64) {
 		lo, hi = max(lo, from), min(hi, to)
-		for begin := floor(lo, length); lo <= hi && begin <= hi && err == nil; begin += length {
+		for lo <= hi && err == nil {
+			begin, end := RangeOf(lo, length)
 			if begins = append(begins, begin); len(begins) > 2*maxRanges {
 				begins, err = fewRanges(begins)
 			}
-			if begin > math.MaxInt64-length {
+			if end >= hi {
 				return
 			}
+			lo = end + 1
 		}
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -154,11 +153,8 @@ func (e *exporter) rangeMs() int64 { return e.o.Range.Milliseconds() }
 
 // bounds returns what is asked for of the range that begins at begin.
 func (e *exporter) bounds(begin int64) (lo, hi int64) {
-	lo, hi = max(begin, e.o.From), e.o.To
-	if length := e.rangeMs(); begin <= math.MaxInt64-length {
-		hi = min(hi, begin+length-1)
-	}
-	return lo, hi
+	lo, hi = store.RangeOf(begin, e.rangeMs())
+	return max(lo, e.o.From), min(hi, e.o.To)
 }
 
 // stamp returns what tells one state of a range from another.

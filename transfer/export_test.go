@@ -272,14 +272,14 @@ func TestExportOfNothing(t *testing.T) {
 }
 
 // TestExportOfTooManyRanges asks for more ranges than there is memory for, of a directory
-// with a sample from long before there were clocks; what is named of it is exported.
+// with a sample at the beginning of time; what is named of it is exported, that sample, too.
 func TestExportOfTooManyRanges(t *testing.T) {
 	t.Parallel()
 	dir, newest, _ := randomDir(t, false)
 	s, err := store.OpenOffline(context.Background(), options(dir))
 	must(t, err)
 	b := s.Head().NewBatch()
-	put(t, s.Head(), b, newRand(t), 0, -1<<60, 0)
+	put(t, s.Head(), b, newRand(t), 0, math.MinInt64, 0)
 	_, err = s.Head().Commit(context.Background(), b)
 	must(t, errors.Join(err, s.CloseOffline()))
 	b.Release()
@@ -290,8 +290,14 @@ func TestExportOfTooManyRanges(t *testing.T) {
 	if _, err := os.Stat(o.Output); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the output is there: %v", err)
 	}
+	o.To = math.MinInt64 + 1000
+	if got := export(t, o); got.Samples != 1 {
+		t.Errorf("%+v at the beginning of time", got)
+	}
+	o.Output += "2"
+	o.To = math.MaxInt64
 	o.From = newest - 10*24*hour
-	if got := export(t, o); got.Samples == 0 || got.Held[0] > -1<<60 || got.Held[1] < newest {
+	if got := export(t, o); got.Samples == 0 || got.Held[0] > math.MinInt64 || got.Held[1] < newest {
 		t.Errorf("%+v", got)
 	}
 }
