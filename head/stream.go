@@ -75,13 +75,18 @@ func (s *stream) push(a *arena, newest, t int64, v float64) {
 	}
 	value := math.Float64bits(v)
 	form, w := formOf(value, s.last)
-	if at := int(s.used); s.current != 0 && at <= len(block{})-len(padding) {
+	n := 1 + int(timeBytes[code])
+	size := n + int(valueBytes[form])
+	code |= form << 4
+	if at := int(s.used); s.current != 0 && at <= len(block{})-maxSample && at+size <= blockLen {
 		b := a.at(s.current)
-		s.used += uint8(putSample((*[len(padding)]byte)(b[at:]), code, form, u, w))
+		putSample((*[maxSample]byte)(b[at:]), code, u, n, w)
 		b.link(0) // which may be written over
+		s.used += uint8(size)
 	} else {
-		var b [len(padding)]byte
-		a.append(s, b[:putSample(&b, code, form, u, w)])
+		var b [maxSample]byte
+		putSample(&b, code, u, n, w)
+		a.append(s, b[:size])
 	}
 	s.last = value
 	switch {
@@ -94,14 +99,12 @@ func (s *stream) push(a *arena, newest, t int64, v float64) {
 	s.n++
 }
 
-// putSample writes a sample and returns its length. It writes whole words, more than
-// the sample takes: how many bytes these are would be a branch.
-func putSample(b *[len(padding)]byte, code, form byte, u, w uint64) int {
-	n := 1 + int(timeBytes[code&15])
-	b[0] = code | form<<4
+// putSample writes a sample, whose value stands at n. It writes whole words, more
+// than the sample takes: how many bytes these are would be a branch.
+func putSample(b *[maxSample]byte, code byte, u uint64, n int, w uint64) {
+	b[0] = code
 	binary.LittleEndian.PutUint64(b[1:], u)
 	binary.LittleEndian.PutUint64(b[n:], w)
-	return n + int(valueBytes[form&15])
 }
 
 // formOf returns the form of a value beside the one before, and the bytes that follow.
