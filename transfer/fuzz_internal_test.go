@@ -169,7 +169,8 @@ func promSamples(text string) (n uint64, clean bool) {
 	for {
 		entry, err := p.Next()
 		if err == io.EOF {
-			return n, !strings.Contains(text, "\r")
+			// To the parser a NUL byte behind the last line is the end of the text.
+			return n, !strings.Contains(text, "\r") && !strings.Contains(text, "# EOF\x00")
 		}
 		if err != nil {
 			return n, false
