@@ -31,8 +31,8 @@ type Merger struct {
 // is put in order of time (stably) and not changed otherwise.
 //
 // The runs belong to the Merger and are valid until the next Merge; the
-// histograms in them are those that went in and must not be changed. Merges of floats alone allocate nothing once the
-// Merger's memory is large enough.
+// histograms in them are those that went in and must not be changed. Merges of
+// floats alone allocate nothing once the Merger's memory is large enough.
 func (m *Merger) Merge(base []*chunkenc.Samples, late *Buffer) ([]*chunkenc.Samples, Stats) {
 	m.sorter.sort(late)
 	m.release()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/metrics"
+	"github.com/rwsink/rwsink/internal/seldom"
 )
 
 // Options configure a Handler. Zero limits take the defaults of their flags.
@@ -55,8 +56,7 @@ type handler struct {
 	Options
 	inFlight atomic.Int64
 	pool     sync.Pool // of *scratch
-	warned   atomic.Int64
-	quiet    atomic.Int64
+	trouble  seldom.Gate
 }
 
 // scratch is the memory of one request.
@@ -193,18 +193,11 @@ func (h *handler) release(s *scratch) {
 	h.pool.Put(s)
 }
 
-// warnEvery bounds how often trouble with requests is logged.
-const warnEvery = 10 * time.Second
-
 // warn logs a request that was not answered with success, or counts it for the
 // next line.
 func (h *handler) warn(r *http.Request, code int, err error) {
-	now := time.Now().UnixNano()
-	last := h.warned.Load()
-	if now-last < int64(warnEvery) && last != 0 || !h.warned.CompareAndSwap(last, now) {
-		h.quiet.Add(1)
-		return
+	if held, ok := h.trouble.Pass(); ok {
+		h.Logger.Warn("write request not stored as a whole", "status", code, "remote", r.RemoteAddr,
+			"err", err, "not_logged_before", held)
 	}
-	h.Logger.Warn("write request not stored as a whole", "status", code, "remote", r.RemoteAddr,
-		"err", err, "not_logged_before", h.quiet.Swap(0))
 }

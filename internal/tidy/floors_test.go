@@ -20,7 +20,7 @@ const beside = 9
 var floors = map[string]row{
 	"cmd/rwsink": {4, []string{"admin", "bench", "bench/load", "chunkenc", "head", "internal/instant", "internal/memlimit", "internal/metrics", "internal/vfs", "query", "receiver", "store", "store/block", "transfer", "wal"}},
 
-	"receiver": {3, []string{"head", "internal/metrics"}},
+	"receiver": {3, []string{"head", "internal/metrics", "internal/seldom"}},
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},
 	"admin":    {3, []string{"head", "internal/instant", "store"}},
 	"bench":    {3, []string{"bench/drive", "bench/load", "internal/proc"}}, // meets servers over HTTP alone
@@ -29,7 +29,7 @@ var floors = map[string]row{
 	"store":       {2, []string{"chunkenc", "head", "internal/jsonfile", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
 	"store/block": {0, []string{"chunkenc", "internal/jsonfile", "internal/vfs"}},
 
-	"head": {1, []string{"chunkenc", "head/postings", "internal/metrics", "ooo", "wal", "wal/record"}},
+	"head": {1, []string{"chunkenc", "head/postings", "internal/metrics", "internal/seldom", "ooo", "wal", "wal/record"}},
 
 	"bench/drive":       {0, []string{"bench/load"}},
 	"bench/load":        {0, nil},
@@ -43,6 +43,7 @@ var floors = map[string]row{
 	"internal/memlimit": {0, nil},
 	"internal/metrics":  {0, nil},
 	"internal/proc":     {0, nil},
+	"internal/seldom":   {0, nil},
 	"internal/vfs":      {0, nil},
 
 	"acceptance":    {beside, nil},
