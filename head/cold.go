@@ -34,12 +34,11 @@ type coldRun struct {
 	counted int // of its memory, in Head.coldBytes
 }
 
-// coldSeries is what a run holds of a series: 80 bytes.
+// coldSeries is what a run holds of a series: 72 bytes.
 type coldSeries struct {
 	series *Series
 	rows   ooo.Buffer
 	last   uint64 // the place of its newest chunk; 0 is none
-	hists  bool   // some rows may be histograms, which are not packed
 }
 
 const (
@@ -66,12 +65,11 @@ func (r *coldRun) add(s *Series, x *sample) (c *coldSeries, first bool) {
 	before := c.rows.Bytes()
 	x.addTo(&c.rows)
 	r.bytes += c.rows.Bytes() - before
-	c.hists = c.hists || x.kind() != chunkenc.KindFloat
 	return c, first
 }
 
-// full says whether the rows are to be packed.
-func (c *coldSeries) full() bool { return c.rows.Len() >= coldPack && !c.hists }
+// full says whether the rows are to be packed. Histograms are not.
+func (c *coldSeries) full() bool { return c.rows.Len() >= coldPack && c.rows.Floats() }
 
 // bytes returns the memory of a series beside its chunks.
 func (c *coldSeries) bytes() int { return int(unsafe.Sizeof(*c)) + c.rows.Bytes() }

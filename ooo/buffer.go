@@ -168,9 +168,13 @@ func (b *Buffer) find(lo, hi int64) (i, j int, ok bool) {
 	return i, i + searchPoints(b.points[i:], hi), true
 }
 
+// Floats says whether all samples are floats for sure: of a buffer out of which
+// histograms were taken it may not say so until it has been empty.
+func (b *Buffer) Floats() bool { return b.ext == nil || len(b.ext.h)+len(b.ext.fh) == 0 }
+
 // plain says whether all samples are floats without a start timestamp.
 func (b *Buffer) plain() bool {
-	return b.ext == nil || len(b.ext.st)+len(b.ext.h)+len(b.ext.fh) == 0
+	return b.Floats() && (b.ext == nil || len(b.ext.st) == 0)
 }
 
 func (b *Buffer) add(t int64, s sample) {

@@ -82,6 +82,10 @@ func check(t *rapid.T, what string, b *ooo.Buffer, want []event) {
 	if lo, hi := b.Bounds(); b.Len() != len(want) || lo != mint || hi != maxt {
 		t.Fatalf("%s: %d samples in [%d, %d], want %d in [%d, %d]", what, b.Len(), lo, hi, len(want), mint, maxt)
 	}
+	hists := slices.ContainsFunc(want, func(e event) bool { return e.h != nil || e.fh != nil })
+	if floats := b.Floats(); floats && hists || !floats && len(want) == 0 {
+		t.Fatalf("%s: Floats is %t of %d samples, histograms among them %t", what, floats, len(want), hists)
+	}
 	var c ooo.Buffer
 	b.CopyRange(&c, math.MinInt64, math.MaxInt64)
 	var m ooo.Merger
