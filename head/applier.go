@@ -232,8 +232,8 @@ func (a *applier) openSamples(p *part) int {
 
 // leaveSlot closes the open slot of p, which time has left for t. One that holds less
 // than half the target is left for the next to close: only the first of a series, of
-// which it may have seen any part, holds so little, and a chunk costs as much as
-// adding fifty samples.
+// which it may have seen any part, holds so little, and closing costs as much as
+// adding dozens of samples (closeSpread).
 func (a *applier) leaveSlot(c *Container, p *part, t int64) {
 	if int(p.open) == len(p.chunks) && p.tailLen() < a.target/2 {
 		p.slotEnd = c.slotEnd(t, p.shift)

@@ -172,20 +172,21 @@ func (a *applier) eraseCold(r *coldRun, s *Series, lo, hi int64) (empty bool) {
 	r.bytes += c.bytes() - before
 	for at, newer := c.last, uint64(0); at != 0; {
 		chunk, prev := r.chunk(at)
+		left := at // what is left of it, or else the one before
 		if a.cold.decode(&chunk, lo, hi).Len() > 0 {
-			at = prev
+			left = prev
 			run := a.cold.decode(&chunk, math.MinInt64, math.MaxInt64)
 			if run.Cut(lo, hi); run.Len() > 0 {
-				at = a.packRun(r, run, prev)
+				left = a.packRun(r, run, prev)
 			}
 			if newer == 0 {
-				c.last = at
+				c.last = left
 			} else {
-				r.link(newer, at)
+				r.link(newer, left)
 			}
 		}
-		if at != prev {
-			newer = at
+		if left != prev {
+			newer = left
 		}
 		at = prev
 	}
