@@ -1,27 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kingpin/v2"
 )
 
-// TestDocsMeasure parses every measurement that the docs and the Makefile name, as the
-// program gets it from make and the shell.
+// TestDocsMeasure parses every measurement that the docs, the changelog and the Makefile
+// name, in a line or on a line of its own, as the program gets it from make and the shell.
 func TestDocsMeasure(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	byMake := regexp.MustCompile(`bench-(floor|ooo|goals|peers) BENCHFLAGS=('[^']*'|"[^"]*"|[^\s` + "`" + `]+)`)
-	straight := regexp.MustCompile("`rwsink bench ([^`]+)`")
+	straight := regexp.MustCompile("(?m)(?:`|^    )rwsink bench ([^`\\n]+)")
 	found := 0
-	for _, name := range append(files, "../../Makefile") {
+	for _, name := range append(files, "../../CHANGELOG.md", "../../Makefile") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -35,11 +32,10 @@ func TestDocsMeasure(t *testing.T) {
 			lines = append(lines, m[1]+" "+strings.ReplaceAll(flags, "\x00", "$"))
 		}
 		for _, m := range straight.FindAllStringSubmatch(string(text), -1) {
-			lines = append(lines, strings.ReplaceAll(m[1], "'", ""))
+			lines = append(lines, strings.NewReplacer("'", "", "$!", "1").Replace(m[1]))
 		}
 		for _, line := range lines {
-			app := kingpin.New("rwsink", "").Terminate(func(int) { t.Fatal("the parser ends the process") })
-			app.UsageWriter(&bytes.Buffer{})
+			app := newApp(t)
 			benchFlags(app)
 			if _, err := app.Parse(append([]string{"bench"}, strings.Fields(line)...)); err != nil {
 				t.Errorf("%s: rwsink bench %s: %v", name, line, err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -115,8 +114,7 @@ func TestEveryFlagIsBounded(t *testing.T) {
 	tried := map[string]bool{}
 	for _, cmd := range commands {
 		attempt := func(arg ...string) error {
-			app := kingpin.New("rwsink", "").Terminate(func(int) { t.Fatal("the parser ends the process") })
-			app.UsageWriter(&bytes.Buffer{})
+			app := newApp(t)
 			cmd.define(app)
 			_, err := app.Parse(slices.Concat(strings.Fields(cmd.name), arg, cmd.args))
 			return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,8 +18,7 @@ import (
 
 func parse(t *testing.T, args ...string) (*config, error) {
 	t.Helper()
-	app := kingpin.New("rwsink", "").Terminate(func(int) { t.Fatal("the parser ends the process") })
-	app.UsageWriter(&bytes.Buffer{})
+	app := newApp(t)
 	c := serveFlags(app.Command("serve", "").Default())
 	app.Command("version", "")
 	_, err := app.Parse(args)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/rwsink/rwsink/store"
 )
@@ -18,6 +21,12 @@ func output(args ...string) (string, error) {
 	var out bytes.Buffer
 	err := run(args, &out, &out)
 	return out.String(), err
+}
+
+// newApp is a command line to be parsed, which neither prints nor ends the process.
+func newApp(t *testing.T) *kingpin.Application {
+	app := kingpin.New("rwsink", "").Terminate(func(int) { t.Fatal("the parser ends the process") })
+	return app.UsageWriter(io.Discard)
 }
 
 const golden = "../../store/block/testdata/golden/v2"
