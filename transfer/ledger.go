@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rwsink/rwsink/internal/instant"
 	"github.com/rwsink/rwsink/internal/jsonfile"
 	"github.com/rwsink/rwsink/internal/vfs"
 )
@@ -50,11 +51,12 @@ type ledgerHead struct {
 func (h ledgerHead) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "--format=%s --block-duration=%v", h.Format, time.Duration(h.RangeMs)*time.Millisecond)
-	if h.From != math.MinInt64 {
-		fmt.Fprintf(&b, " --from=%s", time.UnixMilli(h.From).UTC().Format(time.RFC3339Nano))
+	from, to := instant.Time(h.From), instant.Time(h.To)
+	if from != math.MinInt64 {
+		fmt.Fprintf(&b, " --from=%s", &from)
 	}
-	if h.To != math.MaxInt64 {
-		fmt.Fprintf(&b, " --to=%s", time.UnixMilli(h.To).UTC().Format(time.RFC3339Nano))
+	if to != math.MaxInt64 {
+		fmt.Fprintf(&b, " --to=%s", &to)
 	}
 	for _, m := range h.Matchers { // as a list of Go is printed
 		m = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(m, "["), "]"), `" `, `",`)

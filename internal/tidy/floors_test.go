@@ -24,7 +24,7 @@ var floors = map[string]row{
 	"query":    {3, []string{"chunkenc", "internal/metrics", "store"}},
 	"admin":    {3, []string{"head", "internal/instant", "store"}},
 	"bench":    {3, []string{"bench/drive", "bench/load", "internal/proc"}}, // meets servers over HTTP alone
-	"transfer": {3, []string{"chunkenc", "head", "internal/jsonfile", "internal/vfs", "ooo", "store", "store/block"}},
+	"transfer": {3, []string{"chunkenc", "head", "internal/instant", "internal/jsonfile", "internal/vfs", "ooo", "store", "store/block"}},
 
 	"store":       {2, []string{"chunkenc", "head", "internal/jsonfile", "internal/metrics", "internal/vfs", "ooo", "store/block", "wal"}},
 	"store/block": {0, []string{"chunkenc", "internal/jsonfile", "internal/vfs"}},
