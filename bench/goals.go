@@ -179,8 +179,6 @@ func (e *env) single(ctx context.Context, spec load.Spec, t trial) ([]*outcome, 
 	return outs[0], sets[0], nil
 }
 
-func (e *env) rwsink() program { return rwsink(e.Binary) }
-
 // some is a third of the rounds: for what is no pair.
 func (e *env) some() int { return max(1, e.Rounds/3) }
 

@@ -75,7 +75,7 @@ func (e *env) ooo(ctx context.Context, kinds []oooKind, sets []*load.Set) (rate,
 			if round == 0 {
 				rate[i], cpu[i] = make([]figures, len(sets)), make([]figures, len(sets))
 			}
-			p := rwsink(e.Binary, "--storage.chunk-encoding="+k.encoding, fmt.Sprintf("--storage.chunk-samples=%d", k.samples))
+			p := e.rwsink("--storage.chunk-encoding="+k.encoding, fmt.Sprintf("--storage.chunk-samples=%d", k.samples))
 			var trials []trial
 			for j := range sets {
 				trials = append(trials, trial{program: p, sets: sets[j : j+1], settle: j == 0})

@@ -30,8 +30,8 @@ type peer struct {
 func (e *env) peers() ([]*peer, error) {
 	prometheus := filepath.Join(e.Cache, "prometheus-"+prometheusVersion)
 	all := []*peer{
-		{program: rwsink(e.Binary), protocol: 1},
-		{program: rwsink(e.Binary), protocol: 2},
+		{program: e.rwsink(), protocol: 1},
+		{program: e.rwsink(), protocol: 2},
 		{program: prometheusProgram(prometheus), protocol: 1},
 		{program: prometheusProgram(prometheus), protocol: 2},
 		{program: victoriaMetrics(filepath.Join(e.Cache, "victoria-metrics-"+victoriaMetricsVersion)), protocol: 1},

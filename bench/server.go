@@ -35,9 +35,9 @@ type program struct {
 }
 
 // rwsink is this program or another of its builds.
-func rwsink(binary string, flags ...string) program {
+func (e *env) rwsink(flags ...string) program {
 	return program{
-		name: "rwsink", binary: binary, ready: "/-/ready", write: "/api/v1/write", read: "/api/v1/read",
+		name: "rwsink", binary: e.Binary, ready: "/-/ready", write: "/api/v1/write", read: "/api/v1/read",
 		settle: []string{"/api/v1/admin/tsdb/flush"}, data: true, stored: "data/blocks",
 		args: func(dir, addr string) []string {
 			return append([]string{"serve", "--storage.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr,
