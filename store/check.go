@@ -250,29 +250,17 @@ func contradiction(ctx context.Context, dirA, dirB string, lo, hi int64) (series
 		return "", 0, err
 	}
 	defer b.Release()
-	for text, ref := range inB {
-		other, ok := inA[text]
+	readA, readB := a.NewReader(), b.NewReader()
+	for text, refB := range inB {
+		refA, ok := inA[text]
 		if !ok {
 			continue
 		}
-		type place struct {
-			run *chunkenc.Samples
-			i   int
-		}
-		held := map[int64]place{}
-		err := a.NewReader().Read(other, lo, hi, func(s *chunkenc.Samples) error {
-			run := &chunkenc.Samples{}
-			run.Reset(s.Kind)
-			run.Append(s)
-			for i, t := range run.T {
-				held[t] = place{run, i}
-			}
-			return nil
-		})
+		held, err := samplesAt(readA, refA, lo, hi)
 		if err != nil {
 			return "", 0, err
 		}
-		err = b.NewReader().Read(ref, lo, hi, func(s *chunkenc.Samples) error {
+		err = readB.Read(refB, lo, hi, func(s *chunkenc.Samples) error {
 			for i, t := range s.T {
 				if p, ok := held[t]; ok && !ooo.Same(p.run, p.i, s, i) {
 					series, at = text, t
@@ -285,6 +273,27 @@ func contradiction(ctx context.Context, dirA, dirB string, lo, hi int64) (series
 		}
 	}
 	return "", 0, nil
+}
+
+// place is where a sample is: the i-th of a run.
+type place struct {
+	run *chunkenc.Samples
+	i   int
+}
+
+// samplesAt returns copies of the samples of a series in [lo, hi], by their timestamps.
+func samplesAt(r *block.Reader, ref storage.SeriesRef, lo, hi int64) (map[int64]place, error) {
+	held := map[int64]place{}
+	err := r.Read(ref, lo, hi, func(s *chunkenc.Samples) error {
+		run := &chunkenc.Samples{}
+		run.Reset(s.Kind)
+		run.Append(s)
+		for i, t := range run.T {
+			held[t] = place{run, i}
+		}
+		return nil
+	})
+	return held, err
 }
 
 // allSeries opens a block and returns its series by their labels.
