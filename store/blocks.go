@@ -38,8 +38,8 @@ func (s *Store) openBlocks() ([]*block.Block, error) {
 		s.log.Info("removing what was not finished, or not removed", "path", d)
 		if err := block.RemoveUnfinished(s.o.FS, d); err != nil {
 			s.log.Error("it could not be removed; it is tried again", "err", err)
-			if dir := strings.TrimSuffix(d, block.TmpSuffix); filepath.Dir(dir) == filepath.Clean(s.blocksDir()) && !slices.Contains(dirs, dir) {
-				s.lingering = append(s.lingering, dir)
+			if b := strings.TrimSuffix(d, block.TmpSuffix); filepath.Dir(b) == dir && !slices.Contains(dirs, b) {
+				s.lingering = append(s.lingering, b)
 			}
 		}
 	}
