@@ -84,7 +84,7 @@ func (s *Store) setFaultyAside() error {
 		errs = append(errs, err)
 		if err == nil {
 			s.listing.Lock()
-			s.displaced = slices.DeleteFunc(slices.Clone(s.displaced), func(o displaced) bool { return o.dir == d.dir })
+			s.displaced = slices.DeleteFunc(s.displaced, func(o displaced) bool { return o.dir == d.dir })
 			s.listing.Unlock()
 		}
 	}
@@ -113,7 +113,7 @@ func (s *Store) setOneAside(b *block.Block) error {
 // directory is seen to.
 func (s *Store) letGo(b *block.Block) {
 	s.listing.Lock()
-	s.faulty = slices.DeleteFunc(slices.Clone(s.faulty), func(o *block.Block) bool { return o == b })
+	s.faulty = slices.DeleteFunc(s.faulty, func(o *block.Block) bool { return o == b })
 	s.listing.Unlock()
 	b.Release()
 }
