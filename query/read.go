@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -50,18 +51,8 @@ type handler struct {
 // http.ErrAbortHandler when a reply fails after its first byte, which makes the
 // server break the connection.
 func New(o Options) http.Handler {
-	switch {
-	case o.SampleLimit == 0:
-		o.SampleLimit = DefaultSampleLimit
-	case o.SampleLimit < 0:
-		o.SampleLimit = math.MaxInt
-	}
-	switch {
-	case o.Concurrency == 0:
-		o.Concurrency = DefaultConcurrency
-	case o.Concurrency < 0:
-		o.Concurrency = math.MaxInt32
-	}
+	o.SampleLimit = orMost(cmp.Or(o.SampleLimit, DefaultSampleLimit), math.MaxInt)
+	o.Concurrency = orMost(cmp.Or(o.Concurrency, DefaultConcurrency), math.MaxInt32)
 	if o.MaxFrameBytes <= 0 {
 		o.MaxFrameBytes = DefaultMaxFrameBytes
 	}
@@ -77,6 +68,14 @@ func New(o Options) http.Handler {
 		gate:     newGate(o.Concurrency, o.Metrics.InFlight, o.Metrics.Waiting),
 		sessions: sync.Pool{New: func() any { return &session{} }},
 	}
+}
+
+// orMost returns a limit, or most where it is negative, which is none.
+func orMost(limit, most int) int {
+	if limit < 0 {
+		return most
+	}
+	return limit
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
