@@ -29,9 +29,6 @@ import (
 // stones are the tombstones of a block by series; immutable.
 type stones map[storage.SeriesRef]tombstones.Intervals
 
-// tombstonesFrame is what stands around the entries: magic, version, checksum.
-const tombstonesFrame = 4 + 1 + crc32.Size
-
 // readTombstones reads the file in a block's directory.
 func readTombstones(dir string) (stones, error) {
 	path := filepath.Join(dir, tombstonesName)
