@@ -80,40 +80,37 @@ func openAll(dirs []string, pages *block.Pages) (list []*block.Block, faults map
 // errRescued says why a block is set aside that nobody has found damaged since the start.
 var errRescued = errors.New("what is sound in it was written anew before")
 
-// sift removes the blocks that another was merged of, sets the damaged ones
-// aside, and returns the others.
+// sift removes the blocks that another was merged of, sets aside the damaged ones
+// and those of which another is what was sound, and returns the others.
 func (s *Store) sift(list []*block.Block, faults map[string]error) []*block.Block {
-	merged := map[string]bool{}
+	merged, rescued := map[string]bool{}, map[string]bool{}
 	for _, b := range list {
 		for _, name := range b.Info().Parents {
 			merged[name] = true
 		}
+		rescued[b.Rescued()] = true
 	}
-	for _, b := range slices.Clone(list) {
-		damaged := b.Rescued()
-		delete(merged, damaged)
-		if i := slices.IndexFunc(list, func(b *block.Block) bool { return b.Name() == damaged }); i >= 0 {
-			faults[list[i].Dir()] = errRescued
-			list[i].Release()
-			list = slices.Delete(list, i, i+1)
+	list = slices.DeleteFunc(list, func(b *block.Block) bool {
+		switch {
+		case rescued[b.Name()]:
+			faults[b.Dir()] = errRescued
+		case merged[b.Name()]:
+			s.tryRemove(b.Dir())
+		default:
+			return false
 		}
-	}
+		b.Release()
+		return true
+	})
 	for _, d := range slices.Sorted(maps.Keys(faults)) {
-		if merged[filepath.Base(d)] {
+		if name := filepath.Base(d); merged[name] && !rescued[name] {
 			s.tryRemove(d)
 		} else if err := s.setAside(d, faults[d]); err != nil {
 			s.log.Error("it is tried again", "err", err)
 			s.displaced = append(s.displaced, displaced{d, faults[d]})
 		}
 	}
-	return slices.DeleteFunc(list, func(b *block.Block) bool {
-		if !merged[b.Name()] {
-			return false
-		}
-		b.Release()
-		s.tryRemove(b.Dir())
-		return true
-	})
+	return list
 }
 
 // removedBefore says whether a directory is that of a block which is remembered as
