@@ -24,8 +24,8 @@ import (
 const (
 	backfillDays = 30
 	backfillStep = 15_000 // ms
-	// backfillMemory is the default. It holds all of 200 series, and a seventh of 2,000: each flush is a
-	// sparse draw of the times of a range then, which takes five times what the times take in the end.
+	// backfillMemory is the default. It holds all of 200 series, and a part of 2,000: each flush is a
+	// sparse draw of the times of a range then, whose steps take more than those of all its times.
 	backfillMemory = 256 << 20
 	// backfillWritten is how many bytes may be written for each that is stored in the end.
 	backfillWritten = 8
