@@ -67,8 +67,11 @@ func (s *Store) dueRound(ctx context.Context) error {
 	}
 	err := s.flush(ctx, s.due())
 	if err == nil {
-		// What is frozen must be in blocks: it may stand between two of them.
-		err = errors.Join(s.compact(ctx, false), s.cutLog(ctx))
+		if !s.anyFaulty() { // which go first: round has tried that, and the next one does
+			// What is frozen must be in blocks: it may stand between two of them.
+			err = s.compact(ctx, false)
+		}
+		err = errors.Join(err, s.cutLog(ctx))
 	}
 	return errors.Join(err, s.retain(), s.trySaveDeletes())
 }

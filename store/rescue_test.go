@@ -175,6 +175,35 @@ func TestRescueFails(t *testing.T) {
 	}
 }
 
+// TestRescueIsTriedOnceARound: where blocks are to be merged, too, a round in which the
+// disk has no room for what is sound reads the damaged block once.
+func TestRescueIsTriedOnceARound(t *testing.T) {
+	s, o, _, _ := damagedRig(t)
+	defer func() { closeStore(t, s) }()
+	for _, at := range []int64{3_000, 4_000} { // of one range of the next level
+		commit(t, s, 0, at, 5, 1)
+		flushAll(t, s)
+	}
+	flipOnDisk(t, filepath.Join(s.BlockDirs()[0], "chunks", "000001"), 20) // of series 0
+	meetDamage(t, s)
+	fs, tries, blocks := o.FS.(*stepFS), 0, len(s.BlockDirs())
+	fs.step = func(op, name string) error {
+		if op == "create" && strings.Contains(name, ".tmp/tombstones") {
+			tries++
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := s.Round(context.Background()); !errors.Is(err, syscall.ENOSPC) || tries != 1 {
+		t.Errorf("tried %d times, want 1: %v", tries, err)
+	}
+	fs.step = nil
+	must(t, s.Round(context.Background()))
+	if n := len(s.BlockDirs()); n != blocks-1 {
+		t.Errorf("%d blocks, want %d: two are merged", n, blocks-1)
+	}
+}
+
 // TestRescueMeetsMore: the index of a block with a damaged chunk is damaged, too: it is set
 // aside as a whole, and everything else goes on.
 func TestRescueMeetsMore(t *testing.T) {
