@@ -22,7 +22,8 @@ type stepFS struct {
 
 	mu      sync.Mutex
 	pending []undo
-	n       int
+	n       int // operations
+	buried  int
 }
 
 // undo takes one operation back, in a copy of the directory.
@@ -98,7 +99,8 @@ func (f *stepFS) Link(from, to string) error {
 func (f *stepFS) bury(name string) (grave string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	grave = filepath.Join(f.graves, fmt.Sprint(f.n))
+	f.buried++ // not n: two goroutines may both have counted their operation before either is here
+	grave = filepath.Join(f.graves, fmt.Sprint(f.buried))
 	return grave, os.Link(name, grave)
 }
 
