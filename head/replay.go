@@ -65,8 +65,8 @@ type replayer struct {
 	covered           func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
 	skipped           int
 	batch             record.Batch
-	series            []*Series // of the frame's samples, floats first; nil where nobody named it
-	held              []bool    // likewise: which a block holds
+	times             []int64 // of the frame's histograms
+	spans, histSpans  []span  // what no block holds of the frame's floats and histograms
 	remembered, found []Delete
 	samples           int
 	unnamed           int
@@ -92,15 +92,14 @@ func (r *replayer) frame(f wal.Frame) error {
 	for _, s := range b.Series {
 		id.restore(s.Ref, s.Labels)
 	}
-	r.find()
-	r.head.mu.Lock()
-	r.sift(f.LSN)
-	r.floats(f.LSN)
+	r.times = r.times[:0]
 	for i := range b.Histograms {
-		if s, k := &b.Histograms[i], len(b.Floats.Ref)+i; !r.held[k] && r.named(r.series[k], s.T) {
-			r.committer.place(r.series[k], f.LSN, &sample{t: s.T, st: s.ST, h: s.H, fh: s.FH})
-		}
+		r.times = append(r.times, b.Histograms[i].T)
 	}
+	r.head.mu.Lock()
+	r.spans, r.histSpans = r.sift(r.spans[:0], b.Floats.T, f.LSN), r.sift(r.histSpans[:0], r.times, f.LSN)
+	r.floats(f.LSN)
+	r.histograms(f.LSN)
 	r.head.mu.Unlock()
 	for i := range b.Exemplars {
 		r.exemplar(&b.Exemplars[i])
@@ -110,86 +109,81 @@ func (r *replayer) frame(f wal.Frame) error {
 	return nil
 }
 
-// sift finds which samples of the frame a block holds, floats first. All
-// containers that have to make way for a block are closed before the first
-// sample is placed: what a container says that it holds of the log is whole frames.
-func (r *replayer) sift(lsn wal.LSN) {
-	b := &r.batch
-	r.held = append(r.held[:0], make([]bool, len(b.Floats.Ref)+len(b.Histograms))...)
-	if r.covered == nil {
-		return
-	}
-	n, last, lastHeld := len(b.Floats.Ref), int64(0), false
-	for i := range r.held {
-		t := int64(0)
-		if i < n {
-			t = b.Floats.T[i]
-		} else {
-			t = b.Histograms[i-n].T
+// span is samples of a frame that stand together and have one time.
+type span struct{ from, to int }
+
+// sift appends to out those samples, of which these are the times, that no block holds.
+// All containers that have to make way for a block are closed before the first sample
+// is placed: what a container says that it holds of the log is whole frames.
+func (r *replayer) sift(out []span, times []int64, lsn wal.LSN) []span {
+	for from, to := 0, 0; from < len(times); from = to {
+		t := times[from]
+		for to = from + 1; to < len(times) && times[to] == t; {
+			to++
 		}
-		if i == 0 || t != last { // those of one scrape have the same time
-			var from wal.LSN
-			if from, lastHeld = r.covered(t, lsn); lastHeld {
-				r.makeWay(t, from)
+		if r.covered != nil {
+			if after, held := r.covered(t, lsn); held {
+				r.makeWay(t, after)
+				r.skipped += to - from
+				continue
 			}
-			last = t
 		}
-		if lastHeld {
-			r.held[i] = true
-			r.skipped++
-		}
+		out = append(out, span{from, to})
 	}
+	return out
 }
 
-// find finds the series of the frame's samples. References of a frame are mostly
-// neighbours, so that the page of the one before nearly always is that of the next.
-func (r *replayer) find() {
-	b, id := &r.batch, r.head.identity
-	r.series = r.series[:0]
+// floats places those of the frame. References are mostly neighbours, so that the
+// page of the one before nearly always is that of the next.
+func (r *replayer) floats(lsn wal.LSN) {
+	f, id := &r.batch.Floats, r.head.identity
 	id.mu.RLock()
 	defer id.mu.RUnlock()
 	page, number := (*[pageSize]*Series)(nil), uint64(math.MaxUint64)
-	at := func(ref uint64) *Series {
-		if n := ref / pageSize; n != number {
-			page, number = id.pages[n], n
+	for _, sp := range r.spans {
+		t, unnamed := f.T[sp.from], 0
+		for i := sp.from; i < sp.to; i++ {
+			ref := f.Ref[i]
+			if n := ref / pageSize; n != number {
+				page, number = id.pages[n], n
+			}
+			if page == nil || page[ref%pageSize] == nil {
+				unnamed++
+				continue
+			}
+			st := int64(0)
+			if len(f.ST) > 0 {
+				st = f.ST[i]
+			}
+			r.committer.placeFloat(page[ref%pageSize], lsn, t, st, f.V[i])
 		}
-		if page == nil {
-			return nil
-		}
-		return page[ref%pageSize]
-	}
-	for _, ref := range b.Floats.Ref {
-		r.series = append(r.series, at(ref))
-	}
-	for i := range b.Histograms {
-		r.series = append(r.series, at(b.Histograms[i].Ref))
+		r.named(t, sp.to-sp.from-unnamed, unnamed)
 	}
 }
 
-// floats places those of the frame.
-func (r *replayer) floats(lsn wal.LSN) {
-	f := &r.batch.Floats
-	for i, s := range r.series[:len(f.Ref)] {
-		if r.held[i] || !r.named(s, f.T[i]) {
-			continue
+// histograms places those of the frame.
+func (r *replayer) histograms(lsn wal.LSN) {
+	for _, sp := range r.histSpans {
+		for i := sp.from; i < sp.to; i++ {
+			x := &r.batch.Histograms[i]
+			s := r.head.identity.byRef(x.Ref)
+			if s == nil {
+				r.named(x.T, 0, 1)
+				continue
+			}
+			r.named(x.T, 1, 0)
+			r.committer.place(s, lsn, &sample{t: x.T, st: x.ST, h: x.H, fh: x.FH})
 		}
-		st := int64(0)
-		if len(f.ST) > 0 {
-			st = f.ST[i]
-		}
-		r.committer.placeFloat(s, lsn, f.T[i], st, f.V[i])
 	}
 }
 
-// named counts a sample of s, nil where nobody named it: then there is nothing to place.
-func (r *replayer) named(s *Series, t int64) bool {
-	if s == nil {
-		r.unnamed++
-		return false
+// named counts samples of time t, and those whose series nobody named: they are not placed.
+func (r *replayer) named(t int64, n, unnamed int) {
+	r.samples += n
+	r.unnamed += unnamed
+	if n > 0 {
+		r.head.clock.see(t)
 	}
-	r.samples++
-	r.head.clock.see(t)
-	return true
 }
 
 // makeWay closes the open container of t where it holds samples from before a
