@@ -16,12 +16,13 @@ PKG      ?= ./...
 TESTFLAGS ?= # for the tests of make test, such as -v
 
 export RWSINK_CACHE := $(CACHE)
-# Everything but the race detector builds in one way, so that what is compiled is shared.
+# Everything but the race detector builds in one way, so that what is compiled is shared; bin/rwsink
+# alone is optimised by the profile in cmd/rwsink.
 export CGO_ENABLED := 0
 PLAIN := $(shell $(GO) env GOFLAGS)
-export GOFLAGS := $(PLAIN) -trimpath
+export GOFLAGS := $(PLAIN) -trimpath -pgo=off
 
-.PHONY: all help build test vet unit race bench bench-all bench-codec bench-compare bench-floor bench-ooo bench-goals bench-peers fuzz soak e2e e2e-short image up clean
+.PHONY: all help build test vet unit race pgo bench bench-all bench-codec bench-compare bench-floor bench-ooo bench-goals bench-peers fuzz soak e2e e2e-short image up clean
 
 all: build
 
@@ -32,10 +33,11 @@ help:
 	  fuzz 'every fuzz target for FUZZTIME' soak 'longer runs of the tests that are drawn' \
 	  bench 'benchmarks of PKG; bench-compare sets those of REF beside them, bench-codec the goals of the codec' \
 	  bench-floor 'what receiving costs; bench-ooo, bench-goals and bench-peers too, bench-all all of them: docs/bench.md' \
+	  pgo 'the profile that bin/rwsink is optimised by, made anew; worth it after the receive path has changed' \
 	  image 'the image IMAGE; up starts the compose stack with it' clean 'removes bin and .cache'
 
 build:
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/rwsink ./cmd/rwsink
+	$(GO) build -pgo=auto -ldflags '$(LDFLAGS)' -o bin/rwsink ./cmd/rwsink
 
 # Everything twice: as it runs in production, where allocations are counted, and under the race detector.
 test: vet unit race
@@ -59,7 +61,7 @@ unit:
 AT_ONCE := Race|Parallel|Concurrent|Across|SIGTERM|GoAway|Alias|Connections
 race:
 	@if command -v $${CC:-gcc} >/dev/null; \
-	then set -ex; export CGO_ENABLED=1 GOFLAGS='$(PLAIN)' GORACE="atexit_sleep_ms=20 $$GORACE"; \
+	then set -ex; export CGO_ENABLED=1 GOFLAGS='$(PLAIN) -pgo=off' GORACE="atexit_sleep_ms=20 $$GORACE"; \
 	  $(GO) test -race -short -timeout 20m $(TESTFLAGS) $$($(GO) list $(LONGEST) ./... | grep -vE '/acceptance$$|/internal/tidy$$'); \
 	  $(GO) test -race -short -timeout 20m $(TESTFLAGS) -run '$(AT_ONCE)' ./acceptance; \
 	else echo "no C compiler: not run under the race detector"; fi
@@ -70,6 +72,26 @@ bench:
 # Figures of the codec and of the merge beside their goals; CODEC_DATA names a directory with fuller series.
 bench-codec:
 	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -p 1 ./chunkenc ./ooo
+
+# The profile that the compiler optimises bin/rwsink by: of remote write 1.0 and 2.0, of late samples and
+# histograms, and of a replay. It needs two CPUs that do nothing else for two minutes.
+PGOLOADS := '--protocol=1' '--protocol=2' '--protocol=1 --late=25 --series=20000' '--protocol=2 --values=histogram --series=1000'
+pgo: build
+	@set -e; dir=$$(mktemp -d); pid=; trap 'if [ -n "$$pid" ]; then kill -9 $$pid; fi; rm -rf $$dir' EXIT; \
+	serve() { \
+	  bin/rwsink serve --storage.path=$$dir/data --web.listen-address=127.0.0.1:0 --web.enable-admin-api 2>$$dir/log & pid=$$!; \
+	  for i in $$(seq 100); do \
+	    url=$$(sed -nE 's|.*msg="Listening on" address=([0-9.:]+)$$|http://\1|p' $$dir/log); [ -z "$$url" ] || break; sleep 0.1; \
+	  done; \
+	}; \
+	profile() { $(GO) tool pprof -proto -output $$dir/$$1 "$$url/debug/pprof/profile?seconds=$$2" >/dev/null 2>&1; }; \
+	serve; n=0; \
+	for load in $(PGOLOADS); do \
+	  n=$$((n+1)); profile $$n.pgo 15 & of=$$!; \
+	  bin/rwsink bench load --url=$$url/api/v1/write --rest=0s --seed=$$n $$load; wait $$of; \
+	done; \
+	kill -9 $$pid; wait $$pid 2>/dev/null || true; serve; profile replay.pgo 5; \
+	$(GO) tool pprof -proto -output cmd/rwsink/default.pgo $$dir/*.pgo >/dev/null; ls -l cmd/rwsink/default.pgo
 
 # The benchmarks of REF and of the work tree, interleaved, as benchstat tells them apart:
 # make bench-compare REF=main PKG=./receiver

@@ -85,14 +85,14 @@ func composePlugin(t *testing.T) string {
 // rwsinkBuilt says that this run has built rwsink.
 var rwsinkBuilt bool
 
-// rwsinkBinary returns rwsink, built from this tree.
+// rwsinkBinary returns rwsink, built from this tree as make build does.
 func rwsinkBinary(t *testing.T) string {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
 	bin := filepath.Join(cacheDir(t), "rwsink")
 	if !rwsinkBuilt {
-		build(t, "..", bin, "./cmd/rwsink")
+		build(t, "..", bin, "-pgo=auto", "./cmd/rwsink")
 		rwsinkBuilt = true
 	}
 	return bin

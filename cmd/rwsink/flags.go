@@ -76,7 +76,7 @@ func serveFlags(cmd *kingpin.CmdClause) *config {
 		Default(":9201").Strings()
 	c.web.WebConfigFile = cmd.Flag("web.config.file", "File that enables TLS or authentication, in the format of Prometheus's exporters.").
 		Default("").String()
-	cmd.Flag("web.enable-admin-api", "Serve the endpoints below /api/v1/admin, for whoever reaches the address.").
+	cmd.Flag("web.enable-admin-api", "Serve the endpoints below /api/v1/admin and /debug/pprof, for whoever reaches the address.").
 		BoolVar(&c.adminAPI)
 	c.storage.flags(cmd)
 	c.limits.flags(cmd)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/pprof"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -20,6 +21,7 @@ POST /api/v1/admin/tsdb/delete_series      match[], start, end; these need --web
 POST /api/v1/admin/tsdb/clean_tombstones   what is deleted leaves the disk
 POST /api/v1/admin/tsdb/snapshot           skip_head; hard links of the blocks
 POST /api/v1/admin/tsdb/flush              everything to blocks
+GET  /debug/pprof/   profiles of this process, likewise
 GET  /metrics        metrics of this process
 GET  /-/healthy      200 while the process serves
 GET  /-/ready        200 when reads are served and writes tried, else 503 and why; tells of a disk that fails and of a suspect clock
@@ -34,6 +36,7 @@ type routes struct {
 	ready              func() error  // nil, or why not
 	notice             func() string // what to know although it is ready, or nothing
 	registry           *prometheus.Registry
+	profiles           bool // --web.enable-admin-api
 }
 
 // mux says which handler answers which path; write, read and admin judge methods
@@ -59,6 +62,7 @@ func (r routes) mux() http.Handler {
 		}
 		text(w, http.StatusOK, body)
 	})
+	r.debug(mux)
 	for _, elsewhere := range []string{"/api/", "/v1/"} {
 		mux.HandleFunc(elsewhere, func(w http.ResponseWriter, _ *http.Request) {
 			text(w, http.StatusNotFound, notHere)
@@ -68,6 +72,20 @@ func (r routes) mux() http.Handler {
 		text(w, http.StatusOK, endpoints)
 	})
 	return mux
+}
+
+// debug adds the profiles, which cost a server what it has left, to mux: those who
+// may ask for them may do what the admin API does.
+func (r routes) debug(mux *http.ServeMux) {
+	if !r.profiles {
+		mux.HandleFunc("/debug/", func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusNotFound, "profiles disabled: start rwsink with --web.enable-admin-api\n")
+		})
+		return
+	}
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
 func text(w http.ResponseWriter, status int, body string) {

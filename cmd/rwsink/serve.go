@@ -215,5 +215,6 @@ func handler(c *config, st *store.Store, registry *prometheus.Registry, logger *
 		ready:    st.Ready,
 		notice:   st.Notice,
 		registry: registry,
+		profiles: c.adminAPI,
 	}.mux()
 }

@@ -92,6 +92,27 @@ func (p *program) waitEnd() int {
 	}
 }
 
+// TestProfiles: who may use the admin API gets profiles, of what goes on.
+func TestProfiles(t *testing.T) {
+	p := startProgram(t, "--storage.path="+filepath.Join(t.TempDir(), "data"), "--web.enable-admin-api")
+	p.waitReady()
+	for path, want := range map[string]string{
+		"/debug/pprof/":                  "goroutine",
+		"/debug/pprof/heap?debug=1":      "heap profile",
+		"/debug/pprof/profile?seconds=1": "\x1f\x8b", // gzip
+	} {
+		resp, err := http.Get("http://" + p.addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s %.100q", path, resp.Status, body)
+		}
+	}
+}
+
 func TestServe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startProgram(t, "--storage.path="+dir, "--external-label=a=b")
@@ -111,6 +132,7 @@ func TestServe(t *testing.T) {
 		{"GET", "/api/v1/query?query=up", 404, "the page at / lists"},
 		{"GET", "/api/v1/labels", 404, "the page at / lists"},
 		{"POST", "/v1/metrics", 404, "takes no OTLP"},
+		{"GET", "/debug/pprof/profile?seconds=1", 404, "--web.enable-admin-api"},
 		{"POST", "/", 405, ""},
 		{"GET", "/api/v1/write", 405, ""},
 		{"GET", "/api/v1/read", 405, ""},
