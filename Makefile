@@ -73,25 +73,9 @@ bench:
 bench-codec:
 	$(GO) test -run '^$$' -bench '^BenchmarkTable$$' -benchtime 1x -p 1 ./chunkenc ./ooo
 
-# The profile that the compiler optimises bin/rwsink by: of remote write 1.0 and 2.0, of late samples and
-# histograms, and of a replay. It needs two CPUs that do nothing else for two minutes.
-PGOLOADS := '--protocol=1' '--protocol=2' '--protocol=1 --late=25 --series=20000' '--protocol=2 --values=histogram --series=1000'
+# The profile that the compiler optimises bin/rwsink by. It needs two CPUs that do nothing else for two minutes.
 pgo: build
-	@set -e; dir=$$(mktemp -d); pid=; trap 'if [ -n "$$pid" ]; then kill -9 $$pid; fi; rm -rf $$dir' EXIT; \
-	serve() { \
-	  bin/rwsink serve --storage.path=$$dir/data --web.listen-address=127.0.0.1:0 --web.enable-admin-api 2>$$dir/log & pid=$$!; \
-	  for i in $$(seq 100); do \
-	    url=$$(sed -nE 's|.*msg="Listening on" address=([0-9.:]+)$$|http://\1|p' $$dir/log); [ -z "$$url" ] || break; sleep 0.1; \
-	  done; \
-	}; \
-	profile() { $(GO) tool pprof -proto -output $$dir/$$1 "$$url/debug/pprof/profile?seconds=$$2" >/dev/null 2>&1; }; \
-	serve; n=0; \
-	for load in $(PGOLOADS); do \
-	  n=$$((n+1)); profile $$n.pgo 15 & of=$$!; \
-	  bin/rwsink bench load --url=$$url/api/v1/write --rest=0s --seed=$$n $$load; wait $$of; \
-	done; \
-	kill -9 $$pid; wait $$pid 2>/dev/null || true; serve; profile replay.pgo 5; \
-	$(GO) tool pprof -proto -output cmd/rwsink/default.pgo $$dir/*.pgo >/dev/null; ls -l cmd/rwsink/default.pgo
+	cmd/rwsink/pgo.sh
 
 # The benchmarks of REF and of the work tree, interleaved, as benchstat tells them apart:
 # make bench-compare REF=main PKG=./receiver
