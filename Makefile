@@ -16,8 +16,8 @@ PKG      ?= ./...
 TESTFLAGS ?= # for the tests of make test, such as -v
 
 export RWSINK_CACHE := $(CACHE)
-# Everything but the race detector builds in one way, so that what is compiled is shared; bin/rwsink
-# alone is optimised by the profile in cmd/rwsink.
+# Everything but the race detector builds in one way, so that what is compiled is shared; bin/rwsink,
+# and what is tested end to end, are optimised by the profile in cmd/rwsink.
 export CGO_ENABLED := 0
 PLAIN := $(shell $(GO) env GOFLAGS)
 export GOFLAGS := $(PLAIN) -trimpath -pgo=off
@@ -39,7 +39,7 @@ help:
 build:
 	$(GO) build -pgo=auto -ldflags '$(LDFLAGS)' -o bin/rwsink ./cmd/rwsink
 
-# Everything twice: as it runs in production, where allocations are counted, and under the race detector.
+# Everything twice: as it runs in production but for the profile, where allocations are counted, and under the race detector.
 test: vet unit race
 
 vet:
@@ -75,7 +75,8 @@ bench-codec:
 
 # The profile that the compiler optimises bin/rwsink by. It needs two CPUs that do nothing else for two minutes.
 pgo: build
-	cmd/rwsink/pgo.sh
+	GO='$(GO)' cmd/rwsink/pgo.sh
+	$(MAKE) build
 
 # The benchmarks of REF and of the work tree, interleaved, as benchstat tells them apart:
 # make bench-compare REF=main PKG=./receiver

@@ -247,19 +247,22 @@ func tail(s string, n int) string {
 	return "…" + strings.ToValidUTF8(s[len(s)-n:], "")
 }
 
+// ports is how many there are to choose from.
+const ports = 8_000
+
 // nextPort is where the search for a free port goes on. The range lies below the
-// one that outgoing connections take theirs from, so a port stays free between
-// the end of a process and its restart.
+// one that outgoing connections take theirs from, and below that of the servers that
+// rwsink bench starts, so a port stays free between the end of a process and its restart.
 var nextPort = func() *atomic.Int32 {
 	var p atomic.Int32
-	p.Store(10_000 + rand.Int32N(20_000))
+	p.Store(rand.Int32N(ports))
 	return &p
 }()
 
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
-		port := 10_000 + int(nextPort.Add(1))%20_000
+		port := 10_000 + int(nextPort.Add(1)%ports)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue

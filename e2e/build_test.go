@@ -85,7 +85,7 @@ func composePlugin(t *testing.T) string {
 // rwsinkBuilt says that this run has built rwsink.
 var rwsinkBuilt bool
 
-// rwsinkBinary returns rwsink, built from this tree as make build does.
+// rwsinkBinary returns rwsink, built from this tree, with the profile, as make build does.
 func rwsinkBinary(t *testing.T) string {
 	t.Helper()
 	building.Lock()

@@ -168,16 +168,16 @@ func nearOptions() head.Options {
 
 // start opens the log in /wal of fs and replays it.
 func start(fs vfs.FS, o head.Options, w wal.Options) (*process, error) {
-	return startWith(fs, o, w, nil)
+	return startWith(fs, o, w, nil, nil)
 }
 
 // startRemembering starts with a delete that the log does not have.
 func startRemembering(fs vfs.FS, o head.Options, d head.Delete, lsn int) (*process, error) {
 	d.LSN = wal.LSN(lsn)
-	return startWith(fs, o, wal.Options{SegmentBytes: 1 << 12}, []head.Delete{d})
+	return startWith(fs, o, wal.Options{SegmentBytes: 1 << 12}, []head.Delete{d}, nil)
 }
 
-func startWith(fs vfs.FS, o head.Options, w wal.Options, remembered []head.Delete) (*process, error) {
+func startWith(fs vfs.FS, o head.Options, w wal.Options, remembered []head.Delete, covered coverage) (*process, error) {
 	w.FS, w.Dir = fs, "/wal"
 	log, err := wal.Open(w)
 	if err != nil {
@@ -189,7 +189,7 @@ func startWith(fs vfs.FS, o head.Options, w wal.Options, remembered []head.Delet
 		return nil, err
 	}
 	h.Remember(remembered)
-	if err := h.Replay(context.Background(), nil); err != nil {
+	if err := h.Replay(context.Background(), covered); err != nil {
 		h.Close()
 		_ = log.Close()
 		return nil, err
@@ -200,6 +200,19 @@ func startWith(fs vfs.FS, o head.Options, w wal.Options, remembered []head.Delet
 func mustStart(t tester, fs vfs.FS, o head.Options) *process {
 	t.Helper()
 	p, err := start(fs, o, wal.Options{SegmentBytes: 1 << 12})
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	return p
+}
+
+// coverage says what blocks hold, as Replay asks for it.
+type coverage = func(t int64, lsn wal.LSN) (from wal.LSN, ok bool)
+
+// mustStartCovered is mustStart beside blocks that hold something.
+func mustStartCovered(t tester, fs vfs.FS, o head.Options, covered coverage) *process {
+	t.Helper()
+	p, err := startWith(fs, o, wal.Options{SegmentBytes: 1 << 12}, nil, covered)
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}

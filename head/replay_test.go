@@ -1,10 +1,14 @@
 package head_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -12,6 +16,7 @@ import (
 	"github.com/rwsink/rwsink/head"
 	"github.com/rwsink/rwsink/internal/vfs/memfs"
 	"github.com/rwsink/rwsink/wal"
+	"github.com/rwsink/rwsink/wal/record"
 )
 
 // TestReplayClosesContainersBetweenFrames replays a frame in the middle of which
@@ -29,25 +34,13 @@ func TestReplayClosesContainersBetweenFrames(t *testing.T) {
 			if err := p.stop(); err != nil {
 				t.Fatal(err)
 			}
-			o, err := nearOptions(), error(nil)
-			if o.Log, err = wal.Open(wal.Options{FS: fs, Dir: "/wal"}); err != nil {
-				t.Fatal(err)
-			}
-			h, err := head.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p = mustStartCovered(t, fs, nearOptions(), func(at int64, lsn wal.LSN) (wal.LSN, bool) { return 1, at == nowMs+300 && lsn == 2 })
 			defer func() {
-				h.Close()
-				if err := o.Log.Close(); err != nil {
+				if err := p.stop(); err != nil {
 					t.Error(err)
 				}
 			}()
-			err = h.Replay(context.Background(), func(at int64, lsn wal.LSN) (wal.LSN, bool) { return 1, at == nowMs+300 && lsn == 2 })
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := h.Freeze(context.Background(), func(head.ContainerInfo) bool { return true })
+			list, err := p.head.Freeze(context.Background(), func(head.ContainerInfo) bool { return true })
 			if err != nil || len(list) != 2 {
 				t.Fatalf("%d containers, %v; want one from before the block and one from after", len(list), err)
 			}
@@ -62,6 +55,52 @@ func TestReplayClosesContainersBetweenFrames(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReplayCounts replays a frame of floats and histograms of several times, some of which a block
+// holds and some of which are of series that nobody named: what is placed and what is counted.
+func TestReplayCounts(t *testing.T) {
+	const held = nowMs + 300
+	fs := memfs.New(1)
+	p := mustStart(t, fs, nearOptions())
+	h := ints(0, nowMs, 4).h
+	payload := record.Append(nil, &record.Batch{
+		Series: []record.Series{{Ref: 1, Labels: labels.FromStrings(labels.MetricName, "m", "i", "1")}},
+		Floats: record.Floats{
+			Ref: []uint64{1, 7, 600, 1, 1, 1},
+			T:   []int64{nowMs, nowMs, nowMs, held, nowMs + 100, nowMs + 200},
+			ST:  []int64{nowMs - 50, 0, 0, 0, 0, 0},
+			V:   []float64{1, 2, 3, 4, 5, 6},
+		},
+		Histograms: []record.Histogram{{Ref: 7, T: nowMs + 400, H: h}, {Ref: 1, T: nowMs + 400, H: h}, {Ref: 1, T: held, H: h}},
+	})
+	if _, err := p.log.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.log.Write(wal.ClassWritten, payload); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.log.Commit(), p.stop()); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	o := nearOptions()
+	o.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	p = mustStartCovered(t, fs, o, func(at int64, _ wal.LSN) (wal.LSN, bool) { return 0, at == held })
+	started := float(1, nowMs, 1)
+	started.st = nowMs - 50
+	last := ints(1, nowMs+400, 4)
+	m := oracle{}
+	m.add(started, float(1, nowMs+100, 5), float(1, nowMs+200, 6), last)
+	p.holds(t, m)
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{" samples=4 ", " in_blocks=2 ", " samples_without_series=3 "} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("want%s: %s", want, said.String())
+		}
 	}
 }
 

@@ -79,11 +79,11 @@ func TestReadersCountExactly(t *testing.T) {
 			}
 			var err error
 			if rounds.Load()%3 == 0 {
-				err = s.Flush(ctx)
+				err = s.Flush(context.Background())
 			} else {
-				err = s.FlushSome(ctx, everything)
+				err = s.FlushSome(context.Background(), everything)
 			}
-			if err = errors.Join(err, s.Head().Collect(ctx)); err != nil {
+			if err = errors.Join(err, s.Head().Collect(context.Background())); err != nil {
 				t.Error(err)
 				return
 			}
