@@ -33,7 +33,7 @@ help:
 	  fuzz 'every fuzz target for FUZZTIME' soak 'longer runs of the tests that are drawn' \
 	  bench 'benchmarks of PKG; bench-compare sets those of REF beside them, bench-codec the goals of the codec' \
 	  bench-floor 'what receiving costs; bench-ooo, bench-goals and bench-peers too, bench-all all of them: docs/bench.md' \
-	  pgo 'the profile that bin/rwsink is optimised by, made anew; worth it after the receive path has changed' \
+	  pgo 'the profile that bin/rwsink is optimised by, made anew: two idle CPUs for two minutes (docs/bench.md)' \
 	  image 'the image IMAGE; up starts the compose stack with it' clean 'removes bin and .cache'
 
 build:

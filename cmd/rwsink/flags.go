@@ -97,7 +97,7 @@ func (c *storageConfig) flags(cmd *kingpin.CmdClause) {
 	c.retention = model.Duration(15 * 24 * time.Hour)
 	cmd.Flag("storage.retention.time", "Age beyond which samples are refused and blocks removed; 0 accepts any age and keeps everything.").
 		Default("15d").SetValue(&c.retention)
-	cmd.Flag("storage.retention.size", "Bytes of blocks, log and cold samples together, beyond which the oldest blocks are removed; 0 is no limit.").
+	cmd.Flag("storage.retention.size", "Bytes of blocks, log and samples of long ago together, beyond which the oldest blocks are removed; 0 is no limit.").
 		Default("0").SetValue(&c.retentionSize)
 	cmd.Flag("storage.block-duration", "Time range that one block spans when it is flushed.").
 		Default("2h").SetValue(&c.blockDuration)

@@ -22,7 +22,7 @@ POST /api/v1/admin/tsdb/delete_series      match[], start, end; these need --web
 POST /api/v1/admin/tsdb/clean_tombstones   what is deleted leaves the disk
 POST /api/v1/admin/tsdb/snapshot           skip_head; hard links of the blocks
 POST /api/v1/admin/tsdb/flush              everything to blocks
-GET  /debug/pprof/   profiles of this process, likewise
+GET  /debug/pprof/   profiles of this process; needs --web.enable-admin-api, too
 GET  /metrics        metrics of this process
 GET  /-/healthy      200 while the process serves
 GET  /-/ready        200 when reads are served and writes tried, else 503 and why; tells of a disk that fails and of a suspect clock
