@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -87,10 +86,7 @@ func (r routes) debug(mux *http.ServeMux) {
 	for path, h := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	} {
-		mux.HandleFunc("/debug/pprof/"+path, func(w http.ResponseWriter, r *http.Request) {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // which would cut a long profile short
-			h(w, r)
-		})
+		mux.HandleFunc("GET /debug/pprof/"+path, h)
 	}
 }
 

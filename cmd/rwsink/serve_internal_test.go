@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,10 +107,51 @@ func (p *program) waitEnd() int {
 	}
 }
 
+// TestLongProfiles: a profile goes on for longer than a request may take to be read, but
+// not one whose body is still to come.
+func TestLongProfiles(t *testing.T) {
+	mux := http.NewServeMux()
+	routes{profiles: true}.debug(mux)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ReadTimeout = 500 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	began := time.Now()
+	resp, err := server.Client().Get(server.URL + "/debug/pprof/trace?seconds=1.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	if err != nil || n == 0 || time.Since(began) < 1500*time.Millisecond {
+		t.Errorf("%d bytes after %s, %v", n, time.Since(began), err)
+	}
+	never, end := io.Pipe()
+	defer end.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/debug/pprof/trace?seconds=20", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := server.Client().Do(req); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	if ctx.Err() != nil {
+		t.Error("a request whose body never comes is held")
+	}
+}
+
 // TestProfiles: who may use the admin API gets profiles, of what goes on.
 func TestProfiles(t *testing.T) {
 	p := startProgram(t, "--storage.path="+filepath.Join(t.TempDir(), "data"), "--web.enable-admin-api")
 	p.waitReady()
+	if resp, err := http.Post("http://"+p.addr+"/debug/pprof/profile?seconds=1", "", nil); err != nil {
+		t.Fatal(err)
+	} else if resp.Body.Close(); resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %s", resp.Status)
+	}
 	for path, want := range map[string]string{
 		"/debug/pprof/":                  "goroutine",
 		"/debug/pprof/heap?debug=1":      "heap profile",
