@@ -4,18 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rwsink/rwsink/internal/fixture"
 )
 
 const (
@@ -61,7 +60,7 @@ func startIn(t testing.TB, dir string, flags ...string) *server {
 // newServer returns a server without a process.
 func newServer(t testing.TB, dir string, flags ...string) *server {
 	t.Helper()
-	s := &server{t: t, dir: dir, flags: flags, port: freePort(t), out: filepath.Join(t.TempDir(), "log")}
+	s := &server{t: t, dir: dir, flags: flags, port: fixture.AcceptancePorts.Free(t), out: filepath.Join(t.TempDir(), "log")}
 	s.url = fmt.Sprintf("http://127.0.0.1:%d", s.port)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	s.client = &http.Client{Transport: transport, Timeout: 2 * time.Minute}
@@ -245,33 +244,4 @@ func tail(s string, n int) string {
 		return s
 	}
 	return "…" + strings.ToValidUTF8(s[len(s)-n:], "")
-}
-
-// ports is how many there are to choose from.
-const ports = 8_000
-
-// nextPort is where the search for a free port goes on. The range lies below the
-// one that outgoing connections take theirs from, and below that of the servers that
-// rwsink bench starts, so a port stays free between the end of a process and its restart.
-var nextPort = func() *atomic.Int32 {
-	var p atomic.Int32
-	p.Store(rand.Int32N(ports))
-	return &p
-}()
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 1000 {
-		port := 10_000 + int(nextPort.Add(1)%ports)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return port
-	}
-	t.Fatal("no free port")
-	return 0
 }

@@ -199,11 +199,7 @@ func startWith(fs vfs.FS, o head.Options, w wal.Options, remembered []head.Delet
 
 func mustStart(t tester, fs vfs.FS, o head.Options) *process {
 	t.Helper()
-	p, err := start(fs, o, wal.Options{SegmentBytes: 1 << 12})
-	if err != nil {
-		t.Fatalf("start: %v", err)
-	}
-	return p
+	return mustStartCovered(t, fs, o, nil)
 }
 
 // coverage says what blocks hold, as Replay asks for it.

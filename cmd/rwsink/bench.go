@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -67,7 +66,7 @@ func (s *specFlags) define(cmd *kingpin.CmdClause) {
 	cmd.Flag("samples", "Samples a series.").Default("100").IntVar(&d.Samples)
 	cmd.Flag("interval", "Time between the samples of a series.").Default("15s").DurationVar(&d.Interval)
 	cmd.Flag("labels", "Labels a series beside its name, on average.").Default("10.4").Float64Var(&d.Labels)
-	cmd.Flag("values", "Model of the values. One of: ["+strings.Join(load.ValuesNames(), ", ")+"]").Default("mixed").EnumVar(&s.values, load.ValuesNames()...)
+	oneOf(cmd, &s.values, "values", "Model of the values.", load.ValuesNames()...)
 	cmd.Flag("churn", "Percent of the series that end on the way and are followed by new ones.").Default("0").Float64Var(&s.churn)
 	cmd.Flag("late", "Percent of the samples that arrive after a newer one of their series.").Default("0").Float64Var(&s.late)
 	cmd.Flag("late-bound", "How long after its time a late sample arrives at most, uniformly.").Default("30m").DurationVar(&d.LateBound)

@@ -270,3 +270,9 @@ func (e *externalLabels) IsCumulative() bool { return true }
 func (e *externalLabels) labels() labels.Labels {
 	return labels.FromMap(*e)
 }
+
+// oneOf defines a flag that takes one of several values, the first unless it is given;
+// its help names them.
+func oneOf(cmd *kingpin.CmdClause, to *string, name, help string, values ...string) {
+	cmd.Flag(name, help+" One of: ["+strings.Join(values, ", ")+"]").Default(values[0]).EnumVar(to, values...)
+}

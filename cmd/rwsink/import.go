@@ -41,8 +41,8 @@ func importFlags(cmd *kingpin.CmdClause) *importConfig {
 	cmd.Flag("storage.retention.time", "As for serve, and the same: older samples are refused. 0 takes everything.").Default("15d").SetValue(&c.retention)
 	cmd.Flag("storage.block-duration", "As for serve, and the same.").Default("2h").SetValue(&c.blockDuration)
 	cmd.Flag("limits.max-future", "How far ahead of the clock a sample may be.").Default("10m").SetValue(&c.maxFuture)
-	cmd.Flag("format", "Form of the inputs; auto looks at each. One of: [auto, blocks, openmetrics, json]").Default(string(transfer.Auto)).
-		EnumVar(&c.format, string(transfer.Auto), string(transfer.Blocks), string(transfer.OpenMetrics), string(transfer.JSON))
+	oneOf(cmd, &c.format, "format", "Form of the inputs; auto looks at each.",
+		string(transfer.Auto), string(transfer.Blocks), string(transfer.OpenMetrics), string(transfer.JSON))
 	cmd.Flag("from", "First time to take, as RFC 3339 or in Unix seconds.").SetValue(&c.from)
 	cmd.Flag("to", "Last time to take, included.").SetValue(&c.to)
 	cmd.Flag("label", "Label, as name=value, that every series gets that has none of that name: the external_labels of the Prometheus that the samples are from. Repeatable.").

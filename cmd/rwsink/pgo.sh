@@ -56,7 +56,11 @@ under_load() { # name seconds flags...
   wait_for $sender grep -q '^pass 1' "$dir/$name.log"
   profile "$name" "$seconds"
   kill -0 "$sender" 2>/dev/null || { echo "$name: the load ended before the profile: give it more --samples" >&2; exit 1; }
-  wait "$sender" || { cat "$dir/$name.log" "$dir/$name.out" >&2; exit 1; }
+  if ! wait "$sender"; then
+    sender=
+    cat "$dir/$name.log" "$dir/$name.out" >&2
+    exit 1
+  fi
   sender=
 }
 
@@ -72,6 +76,7 @@ under_load v2 8 --seed=2 --samples=300 --protocol=2
 under_load late 3 --seed=3 --samples=200 --late=25
 under_load histograms 3 --seed=4 --series=5000 --samples=1000 --values=histogram
 end "$server"
+server=
 serve
 profile replay 4
 "$GO" tool pprof -proto -output="$dir/default.pgo" "$dir"/*.pb.gz >/dev/null

@@ -14,10 +14,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rwsink/rwsink/internal/fixture"
 )
 
 // The test binary is rwsink when this is set: signals and exit codes belong to a process.
@@ -53,26 +54,9 @@ func (p *program) text() string {
 	return p.log.String()
 }
 
-// nextPort is where the search for a free port goes on. The range is that of these
-// tests alone, and below the one that connections take theirs from.
-var nextPort atomic.Int32
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 18_000+(int32(os.Getpid())+nextPort.Add(1))%2_000))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no free port between 18000 and 20000")
-	return ""
-}
-
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, addr: freeAddr(t), done: make(chan error, 1)}
+	p := &program{t: t, addr: fmt.Sprintf("127.0.0.1:%d", fixture.CommandPorts.Free(t)), done: make(chan error, 1)}
 	p.cmd = exec.Command(os.Args[0], append(args, "--web.listen-address="+p.addr)...)
 	p.cmd.Env = append(os.Environ(), beRwsink+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = p, p

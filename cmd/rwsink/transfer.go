@@ -26,8 +26,7 @@ const (
 )
 
 func progressFlag(cmd *kingpin.CmdClause, to *string) {
-	cmd.Flag("progress", "Show progress on standard error: auto does on a terminal. One of: [auto, always, never]").Default(progressAuto).
-		EnumVar(to, progressAuto, progressAlways, progressNever)
+	oneOf(cmd, to, "progress", "Show progress on standard error: auto does on a terminal.", progressAuto, progressAlways, progressNever)
 }
 
 // newProgress returns what shows progress, or nil.

@@ -9,9 +9,9 @@
 // test of behaviour sees it. So tests of these packages ask here.
 //
 // The report is always that of a plain build, without the race detector and without
-// C, whatever the test itself was built with: it is the program's but for the profile that
-// that is optimised by, and of tests. So the compiler's
-// cache answers at once when the plain run and the one under the race detector ask alike.
+// C, whatever the test itself was built with: it is the program's, but for the profile
+// that bin/rwsink is optimised by. So the compiler's cache answers at once when the
+// plain run and the one under the race detector ask alike.
 //
 // Not here: what allocates, which testing.AllocsPerRun tells.
 package built
