@@ -89,21 +89,24 @@ func (a *applier) ahead(list []*Series) {
 }
 
 // coldAhead is ahead for samples whose ranges are long over: of those, which come
-// in any order of time, too, it loads where the next row stands.
-func (a *applier) coldAhead(list *containerList, series []*Series, times []int64) {
+// in any order of time, too, it loads the ends of their streams, and puts their
+// containers into boxes, as far as there are any.
+func (a *applier) coldAhead(boxes *[aheadOf]*Container, list *containerList, series []*Series, times []int64) {
 	var found [aheadOf]*coldSeries
-	n := 0
 	for i, t := range times {
-		if box, _ := list.find(t); box != nil && box.cold != nil {
-			if c := box.cold.series.of(series[i]); c != nil {
-				found[n%aheadOf] = c
-				n++
-			}
+		box, _ := list.find(t)
+		boxes[i%aheadOf] = box
+		if box != nil && box.cold != nil {
+			found[i%aheadOf] = box.cold.series.of(series[i])
 		}
 	}
-	for _, c := range found[:n] {
-		a.sum += uint64(c.rows.Ahead())
+	sum := uint64(0)
+	for i, c := range found {
+		if c != nil && c.floats.current != 0 {
+			sum += uint64(boxes[i].cold.arena.at(c.floats.current)[0])
+		}
 	}
+	a.sum += sum
 }
 
 // add puts a sample into p, which is a part of c.

@@ -18,33 +18,41 @@ import (
 // parts of its series, so that memory follows what is written and not how many
 // series and ranges it is spread over.
 //
-// The samples of a series wait as rows, in order of arrival. Once they are coldPack
-// they become a chunk, in a third of the memory: so much more of a range is
-// there when it is flushed, and its block is that much denser. Chunks are kept
-// in order of arrival, too, and are merged by who reads them: merging several
-// times gives what merging once does.
+// The floats of a series wait in a stream, in order of arrival. In order of time, as
+// they come from a sender that catches up, they take few bytes there. Once coldPack of
+// them came late, all become chunks, which take half as much: so much more of a range
+// is there when it is flushed, and its block is that much denser. Chunks are kept in
+// order of arrival, too, and are merged by who reads them: merging several times gives
+// what merging once does. What a stream does not hold waits as rows, and what comes
+// after it, until these become chunks; histograms do not.
 //
 // The chunks of all series stand one behind the other in pages, each after a header
 // with the place of the series' chunk before, from 1 on, and its own length. Pages never
 // move, but for the first, which grows: a range with few samples must not take a page.
 type coldRun struct {
 	series  refTable[coldSeries]
+	arena   arena // of the streams
 	pages   [][]byte
-	bytes   int // of series and pages
+	bytes   int // of series, rows and pages
 	counted int // of its memory, in Head.coldBytes
 }
 
-// coldSeries is what a run holds of a series: 72 bytes.
+// coldSeries is what a run holds of a series, all of which came in this order: chunks,
+// stream, rows. It is one cache line.
 type coldSeries struct {
 	series *Series
-	rows   ooo.Buffer
 	last   uint64 // the place of its newest chunk; 0 is none
+	floats stream
+	newest int64       // of the stream
+	rows   *ooo.Buffer // nil while there were only floats without start timestamps
 }
 
 const (
-	// coldPack is how many floats become a chunk. Of random times, ever more of them
-	// hardly take less each; and so many, 16 bytes each, wait in each series and range.
-	coldPack = 32
+	// coldPack is how many late samples make a chunk, unless chunks are to hold fewer. Of
+	// random times, ever more of them hardly take less each.
+	coldPack = 128
+	// coldChunk is how many samples a chunk holds at most.
+	coldChunk = 1024
 	// coldPage is how many bytes of chunks a page holds.
 	coldPage = 64 << 10
 	// coldHeader is what stands before a chunk: 6 bytes of place, 2 of length.
@@ -60,27 +68,71 @@ func (r *coldRun) add(s *Series, x *sample) (c *coldSeries, first bool) {
 	if first = c == nil; first {
 		c = &coldSeries{series: s}
 		r.series.put(s, c)
-		r.bytes += c.bytes()
+		r.bytes += coldSeriesBytes
+	}
+	if c.waiting() == 0 && x.st == 0 && x.kind() == chunkenc.KindFloat {
+		c.push(&r.arena, x.t, x.v)
+		return c, first
+	}
+	if c.rows == nil {
+		c.rows = &ooo.Buffer{}
+		r.bytes += rowsBytes
 	}
 	before := c.rows.Bytes()
-	x.addTo(&c.rows)
+	x.addTo(c.rows)
 	r.bytes += c.rows.Bytes() - before
 	return c, first
 }
 
-// full says whether the rows are to be packed. Histograms are not.
-func (c *coldSeries) full() bool { return c.rows.Len() >= coldPack && c.rows.Floats() }
+const (
+	coldSeriesBytes = int(unsafe.Sizeof(coldSeries{}))
+	rowsBytes       = int(unsafe.Sizeof(ooo.Buffer{}))
+)
 
-// bytes returns the memory of a series beside its chunks.
-func (c *coldSeries) bytes() int { return int(unsafe.Sizeof(*c)) + c.rows.Bytes() }
-
-// pack makes a chunk of rows that are full.
-func (a *applier) pack(r *coldRun, c *coldSeries) {
-	c.last = a.packRun(r, a.merge(nil, &c.rows)[0], c.last)
-	c.rows.Reset()
+// push appends to the stream.
+func (c *coldSeries) push(a *arena, t int64, v float64) {
+	c.floats.push(a, c.newest, t, v)
+	if t > c.newest || c.floats.n == 1 {
+		c.newest = t
+	}
 }
 
-// packRun makes a chunk of a run of floats, that came after the one at prev, and
+// waiting returns how many rows there are.
+func (c *coldSeries) waiting() int {
+	if c.rows == nil {
+		return 0
+	}
+	return c.rows.Len()
+}
+
+// pack makes chunks of a stream with many late samples, and of so many rows that are floats.
+func (a *applier) pack(r *coldRun, c *coldSeries) {
+	least := min(coldPack, a.target)
+	rows := c.waiting() >= least && c.rows.Floats()
+	if c.floats.n > 0 && (rows || int(c.floats.late) >= least) {
+		a.late.Reset()
+		a.stream.late(&a.late, &c.floats, &r.arena, 0, nil, math.MinInt64, math.MaxInt64)
+		a.packAll(r, c, &a.late)
+		r.arena.clear(&c.floats)
+		c.newest = 0
+	}
+	if rows {
+		a.packAll(r, c, c.rows)
+		c.rows.Reset()
+	}
+}
+
+// packAll makes chunks of floats, which are no longer in their order then.
+func (a *applier) packAll(r *coldRun, c *coldSeries, floats *ooo.Buffer) {
+	for run := *a.merge(nil, floats)[0]; run.Len() > 0; {
+		n := min(run.Len(), coldChunk)
+		piece := run.Slice(0, n)
+		c.last = a.packRun(r, &piece, c.last)
+		run = run.Slice(n, run.Len())
+	}
+}
+
+// packRun makes a chunk of a run of at most coldChunk floats, that came after the one at prev, and
 // returns its place.
 func (a *applier) packRun(r *coldRun, run *chunkenc.Samples, prev uint64) (at uint64) {
 	a.chunk = a.enc.AppendFloats(a.chunk[:0], run, false)
@@ -124,14 +176,16 @@ func (r *coldRun) link(at, prev uint64) {
 // coldReader holds the scratch memory of reading runs. The caller has the head's
 // lock, or the run is of a frozen container.
 type coldReader struct {
-	dec   chunkenc.Decoder
-	run   chunkenc.Samples
-	chain []chunkenc.Chunk
+	dec    chunkenc.Decoder
+	run    chunkenc.Samples
+	chain  []chunkenc.Chunk
+	stream streamReader
 }
 
-// copy appends to dst the samples of s in [lo, hi] in order of arrival, where
-// a chunk takes the place of all that it was made of.
-func (c *coldReader) copy(dst *ooo.Buffer, r *coldRun, s *Series, lo, hi int64) {
+// copy puts the samples of s where they are to be merged from. A stream in order of
+// time before which nothing came goes to runs, all of it; the others in [lo, hi] go to
+// late in order of arrival, where a chunk takes the place of all that it was made of.
+func (c *coldReader) copy(runs *runList, late *ooo.Buffer, r *coldRun, s *Series, lo, hi int64) {
 	of := r.series.of(s)
 	if of == nil {
 		return
@@ -143,13 +197,18 @@ func (c *coldReader) copy(dst *ooo.Buffer, r *coldRun, s *Series, lo, hi int64) 
 		at = prev
 	}
 	for i := range slices.Backward(c.chain) {
-		run := c.decode(&c.chain[i], lo, hi)
-		for k := range run.T {
-			x := sampleOf(run, k)
-			x.addTo(dst)
-		}
+		late.Run(c.decode(&c.chain[i], lo, hi))
 	}
-	of.rows.CopyRange(dst, lo, hi)
+	switch {
+	case of.floats.n == 0:
+	case of.floats.late == 0 && of.last == 0:
+		c.stream.run(runs.next(chunkenc.KindFloat), &of.floats, &r.arena, 0)
+	default:
+		c.stream.late(late, &of.floats, &r.arena, 0, nil, lo, hi)
+	}
+	if of.rows != nil {
+		of.rows.CopyRange(late, lo, hi)
+	}
 }
 
 // decode returns what of a chunk lies in [lo, hi], valid until the next call.
@@ -166,10 +225,13 @@ func (c *coldReader) decode(chunk *chunkenc.Chunk, lo, hi int64) *chunkenc.Sampl
 // bytes of the old one stay until the run goes.
 func (a *applier) eraseCold(r *coldRun, s *Series, lo, hi int64) (empty bool) {
 	c := r.series.of(s)
-	before := c.bytes()
-	a.late.Reset()
-	c.rows.Take(&a.late, lo, hi)
-	r.bytes += c.bytes() - before
+	a.eraseStream(r, c, lo, hi)
+	if c.rows != nil {
+		before := c.rows.Bytes()
+		a.late.Reset()
+		c.rows.Take(&a.late, lo, hi)
+		r.bytes += c.rows.Bytes() - before
+	}
 	for at, newer := c.last, uint64(0); at != 0; {
 		chunk, prev := r.chunk(at)
 		left := at // what is left of it, or else the one before
@@ -190,21 +252,46 @@ func (a *applier) eraseCold(r *coldRun, s *Series, lo, hi int64) (empty bool) {
 		}
 		at = prev
 	}
-	if empty = c.rows.Len() == 0 && c.last == 0; empty {
+	if empty = c.last == 0 && c.floats.n == 0 && c.waiting() == 0; empty {
 		r.series.remove(s)
-		r.bytes -= c.bytes()
+		r.bytes -= coldSeriesBytes
+		if c.rows != nil {
+			r.bytes -= rowsBytes + c.rows.Bytes()
+		}
 	}
 	return empty
+}
+
+// eraseStream takes the samples in [lo, hi] out of the stream of c.
+func (a *applier) eraseStream(r *coldRun, c *coldSeries, lo, hi int64) {
+	if c.floats.n == 0 {
+		return
+	}
+	ts, vs := a.stream.columns(&c.floats, &r.arena, 0)
+	if !slices.ContainsFunc(ts, func(t int64) bool { return t >= lo && t <= hi }) {
+		return
+	}
+	r.arena.clear(&c.floats)
+	c.newest = 0
+	for i, t := range ts {
+		if t < lo || t > hi {
+			c.push(&r.arena, t, vs[i])
+		}
+	}
 }
 
 // gone says whether all that a run holds of s is erased.
 func (r *coldRun) gone(s *Series, erased tombstones.Intervals) bool {
 	var c coldReader
-	var all ooo.Buffer
-	c.copy(&all, r, s, math.MinInt64, math.MaxInt64)
-	left := all.Len()
+	var runs runList
+	var late ooo.Buffer
+	c.copy(&runs, &late, r, s, math.MinInt64, math.MaxInt64)
+	for _, run := range runs.list {
+		late.Run(run)
+	}
+	left := late.Len()
 	for _, i := range erased {
-		left -= all.Count(i.Mint, i.Maxt) // they do not overlap
+		left -= late.Count(i.Mint, i.Maxt) // they do not overlap
 	}
 	return left == 0
 }
@@ -220,8 +307,8 @@ func (r *coldRun) size(s *Series) (samples, bytes int) {
 		samples, bytes = samples+int(chunk.N), bytes+len(chunk.Data)
 		at = prev
 	}
-	return samples + c.rows.Len(), bytes
+	return samples + int(c.floats.n) + c.waiting(), bytes
 }
 
 // memory returns the bytes that the run holds.
-func (r *coldRun) memory() int { return coldRunBytes + r.series.bytes() + r.bytes }
+func (r *coldRun) memory() int { return coldRunBytes + r.series.bytes() + r.arena.bytes() + r.bytes }

@@ -33,7 +33,6 @@ type committer struct {
 	head    *Head
 	log     *wal.Log
 	applier *applier
-	merger  ooo.Merger
 	probe   ooo.Buffer
 
 	group   uint32   // counts groups, for Series.group
@@ -49,8 +48,9 @@ type committer struct {
 	order      []candidate
 	reader     *Reader
 	suspect    bool
-	nowMs      int64 // of the group, by the wall clock
-	monoMs     int64 // of the group, by the monotonic clock
+	nowMs      int64      // of the group, by the wall clock
+	monoMs     int64      // of the group, by the monotonic clock
+	recent     *Container // open: that of the sample before, or nil
 	stats      committerStats
 }
 
@@ -298,13 +298,18 @@ func (c *committer) refuseWhole(b *Batch) {
 func (c *committer) apply(b *Batch, lsn wal.LSN) {
 	h := c.head
 	h.mu.Lock()
+	var boxes [aheadOf]*Container
+	old := false
 	for i, s := range b.series {
 		if i%aheadOf == 0 {
 			to := min(i+aheadOf, len(b.series))
 			c.applier.ahead(b.series[i:to])
-			if b.times[i] < c.nowMs-2*h.options.BlockDuration.Milliseconds() { // as mostly all then
-				c.applier.coldAhead(h.containers.Load(), b.series[i:to], b.times[i:to])
+			if old = b.times[i] < c.nowMs-2*h.options.BlockDuration.Milliseconds(); old { // as mostly all then
+				c.applier.coldAhead(&boxes, h.containers.Load(), b.series[i:to], b.times[i:to])
 			}
+		}
+		if old {
+			c.recent = boxes[i%aheadOf]
 		}
 		c.stats.lateness.Observe(elapsed(b.times[i], c.nowMs))
 		c.placeFloat(s, lsn, b.times[i], b.start(i), b.values[i])
@@ -361,9 +366,7 @@ func (c *committer) place(s *Series, lsn wal.LSN, x *sample) {
 		if first {
 			c.head.hold(s)
 		}
-		if of.full() {
-			c.applier.pack(box.cold, of)
-		}
+		c.applier.pack(box.cold, of)
 		c.head.countCold(box.cold)
 		return
 	}
@@ -389,7 +392,7 @@ func (c *committer) holds(s *Series, x *sample) bool {
 	err := c.reader.Read(s, x.t, x.t, func(run *chunkenc.Samples) error {
 		c.probe.Reset()
 		x.addTo(&c.probe)
-		_, stats := c.merger.Merge([]*chunkenc.Samples{run}, &c.probe)
+		_, stats := c.applier.merger.Merge([]*chunkenc.Samples{run}, &c.probe)
 		same = stats.Duplicates == 1
 		return nil
 	})

@@ -38,9 +38,9 @@ type Container struct {
 func newContainer(lo, hi int64, opened wal.LSN, cold bool) *Container {
 	c := &Container{lo: lo, hi: hi, opened: opened, newest: math.MinInt64}
 	if cold {
-		c.cold = &coldRun{series: refTable[coldSeries]{}}
+		c.cold = &coldRun{}
 	} else {
-		c.parts, c.arena = refTable[part]{}, &arena{}
+		c.arena = &arena{}
 	}
 	return c
 }

@@ -57,13 +57,17 @@ func (l *containerList) overlapping(lo, hi int64) []*Container {
 // container returns the open container of t, opening one when there is none.
 // last is the newest frame before the one that t came in.
 func (c *committer) container(t int64, last wal.LSN) *Container {
+	if box := c.recent; box != nil && box.contains(t) {
+		return box
+	}
 	list := c.head.containers.Load()
 	box, i := list.find(t)
-	if box != nil {
+	if c.recent = box; box != nil {
 		return box
 	}
 	lo, hi, cold := c.rangeFor(list, t)
 	box = newContainer(lo, hi, last, cold)
+	c.recent = box
 	c.head.containers.Store(&containerList{frozen: list.frozen, open: slices.Insert(slices.Clone(list.open), i, box)})
 	return box
 }

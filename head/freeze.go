@@ -169,6 +169,9 @@ func (c *committer) freezeLocked(chosen func(*Container) bool) {
 			continue
 		}
 		box.frozen = true
+		if c.recent == box {
+			c.recent = nil
+		}
 		next.frozen = append(next.frozen, box)
 	}
 	slices.SortStableFunc(next.frozen, func(a, b *Container) int { return cmp.Compare(a.last, b.last) })
@@ -289,9 +292,13 @@ func (f *finisher) part(p *part) []chunkenc.Chunk {
 func (f *finisher) coldSeries(c *Container, s *Series) []chunkenc.Chunk {
 	a := f.applier
 	a.late.Reset()
-	a.cold.copy(&a.late, c.cold, s, math.MinInt64, math.MaxInt64)
+	runs := a.runs.reset()
+	a.cold.copy(runs, &a.late, c.cold, s, math.MinInt64, math.MaxInt64)
 	f.out = f.out[:0]
-	return f.sealAll(a.merge(nil, &a.late))
+	if a.late.Len() == 0 {
+		return f.sealAll(runs.list)
+	}
+	return f.sealAll(a.merge(runs.list, &a.late))
 }
 
 // without returns chunks without what is erased of them.

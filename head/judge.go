@@ -190,7 +190,7 @@ func (c *committer) same(b *Batch, x, y candidate) bool {
 	c.probe.Reset()
 	b.sampleOf(x).addTo(&c.probe)
 	b.sampleOf(y).addTo(&c.probe)
-	_, stats := c.merger.Merge(nil, &c.probe)
+	_, stats := c.applier.merger.Merge(nil, &c.probe)
 	return stats.Duplicates == 1
 }
 

@@ -151,12 +151,20 @@ func (p *part) from(i int) int64 {
 	return p.box.lo
 }
 
+// starts returns the start timestamps of the stream of floats, or none.
+func (p *part) starts() []int64 {
+	if p.ext == nil {
+		return nil
+	}
+	return p.ext.starts
+}
+
 // start returns the start timestamp of sample i of the stream, or 0.
 func (p *part) start(i int) int64 {
-	if p.ext == nil || len(p.ext.starts) == 0 {
-		return 0
+	if starts := p.starts(); len(starts) > 0 {
+		return starts[i]
 	}
-	return p.ext.starts[i]
+	return 0
 }
 
 // push appends to the tail a sample of the tail's kind, newer than the chunks.
@@ -165,7 +173,7 @@ func (p *part) push(s *sample) {
 		p.pushHistogram(s)
 		return
 	}
-	if s.st != 0 && (p.ext == nil || len(p.ext.starts) == 0) {
+	if s.st != 0 && len(p.starts()) == 0 {
 		p.extended().starts = append(p.ext.starts[:0], make([]int64, p.floats.n)...)
 	}
 	if p.ext != nil && (s.st != 0 || len(p.ext.starts) > 0) {
@@ -215,14 +223,14 @@ func (p *part) takesLate(s *sample) bool {
 
 // repeats says whether a sample is a float, and the one that was pushed last.
 func (p *part) repeats(s *sample) bool {
-	return s.t == p.maxT && p.kind == chunkenc.KindFloat && !p.floats.unsorted &&
+	return s.t == p.maxT && p.kind == chunkenc.KindFloat && p.floats.late == 0 &&
 		math.Float64bits(s.v) == p.floats.last && s.st == p.start(int(p.floats.n)-1)
 }
 
 // sorted says whether the tail is in order of time, no timestamp twice.
 func (p *part) sorted() bool {
 	if p.kind == chunkenc.KindFloat {
-		return !p.floats.unsorted
+		return p.floats.late == 0
 	}
 	return !p.ext.hists.unsorted
 }
@@ -247,12 +255,10 @@ func (p *part) tail(runs *runList, late *ooo.Buffer, r *streamReader, lo, hi int
 	case p.sorted():
 		run := runs.next(p.kind)
 		n := len(run.T)
-		r.run(run, p)
-		if p.ext != nil {
-			appendStarts(run, n, p.ext.starts)
-		}
+		r.run(run, &p.floats, p.box.arena, p.box.lo)
+		appendStarts(run, n, p.starts())
 	default:
-		r.late(late, p, lo, hi)
+		r.late(late, &p.floats, p.box.arena, p.box.lo, p.starts(), lo, hi)
 	}
 }
 

@@ -33,13 +33,13 @@ import (
 // The bytes stand in blocks of an arena, a cache line each, chained. An arena
 // belongs to a container and goes with it.
 type stream struct {
-	last     uint64 // bits of the value before
-	first    uint32 // its blocks: the first, and the one that is written to; 0 is none
-	current  uint32
-	n        int32 // samples
-	step     int32 // from the newest but one to the newest, 0 where that is too long
-	used     uint8 // bytes of the current block
-	unsorted bool  // some sample is not newer than all before it
+	last    uint64 // bits of the value before
+	first   uint32 // its blocks: the first, and the one that is written to; 0 is none
+	current uint32
+	n       int32 // samples
+	late    int32 // of them, those that are not newer than all before
+	step    int32 // from the newest but one to the newest, 0 where that is too long
+	used    uint8 // bytes of the current block
 }
 
 // Forms of a value.
@@ -94,7 +94,7 @@ func (s *stream) push(a *arena, newest, t int64, v float64) {
 	case t > newest:
 		s.step = stepOf(t - newest)
 	default:
-		s.unsorted = true
+		s.late++
 	}
 	s.n++
 }
@@ -205,19 +205,31 @@ type streamReader struct {
 	vals  []float64
 }
 
-// run appends the samples of a stream that is sorted to a run.
-func (r *streamReader) run(dst *chunkenc.Samples, p *part) {
-	dst.T, dst.V, r.bytes = p.floats.appendTo(dst.T, dst.V, p.box.arena, p.box.lo, r.bytes)
+// run appends the samples of a stream that is sorted to a run; start is what its first
+// time counts from.
+func (r *streamReader) run(dst *chunkenc.Samples, s *stream, a *arena, start int64) {
+	dst.T, dst.V, r.bytes = s.appendTo(dst.T, dst.V, a, start, r.bytes)
 }
 
-// late appends the samples in [lo, hi] in order of arrival to a buffer.
-func (r *streamReader) late(dst *ooo.Buffer, p *part, lo, hi int64) {
-	r.times, r.vals, r.bytes = p.floats.appendTo(r.times[:0], r.vals[:0], p.box.arena, p.box.lo, r.bytes)
-	for i, t := range r.times {
+// late appends the samples in [lo, hi] in order of arrival to a buffer; starts are
+// their start timestamps, or none.
+func (r *streamReader) late(dst *ooo.Buffer, s *stream, a *arena, start int64, starts []int64, lo, hi int64) {
+	ts, vs := r.columns(s, a, start)
+	for i, t := range ts {
 		if t >= lo && t <= hi {
-			dst.Float(t, p.start(i), r.vals[i])
+			st := int64(0)
+			if len(starts) > 0 {
+				st = starts[i]
+			}
+			dst.Float(t, st, vs[i])
 		}
 	}
+}
+
+// columns returns the samples in order of arrival, valid until the next call.
+func (r *streamReader) columns(s *stream, a *arena, start int64) ([]int64, []float64) {
+	r.times, r.vals, r.bytes = s.appendTo(r.times[:0], r.vals[:0], a, start, r.bytes)
+	return r.times, r.vals
 }
 
 // arena holds the blocks of the streams of one container. Its owner writes,
@@ -238,8 +250,13 @@ const blockLen = 60
 func (b *block) next() uint32     { return binary.LittleEndian.Uint32(b[blockLen:]) }
 func (b *block) link(next uint32) { binary.LittleEndian.PutUint32(b[blockLen:], next) }
 
-// slabBlocks is how many blocks are allocated at once: 32 KiB.
-const slabBlocks = 512
+const (
+	// slabBlocks is how many blocks are allocated at once: 32 KiB.
+	slabBlocks = 512
+	// firstBlocks is how many the first slab, which grows, has at first: a cold run
+	// with few samples must not take 32 KiB.
+	firstBlocks = 2
+)
 
 func (a *arena) at(i uint32) *block { return &a.slabs[(i-1)/slabBlocks][(i-1)%slabBlocks] }
 
@@ -251,11 +268,28 @@ func (a *arena) take() uint32 {
 		b.link(0)
 		return i
 	}
-	if a.used%slabBlocks == 0 {
-		a.slabs = append(a.slabs, make([]block, slabBlocks))
+	switch {
+	case a.used >= slabBlocks:
+		if a.used%slabBlocks == 0 {
+			a.slabs = append(a.slabs, make([]block, slabBlocks))
+		}
+	case a.used == 0:
+		a.slabs = append(a.slabs, make([]block, firstBlocks))
+	case int(a.used) == len(a.slabs[0]):
+		grown := make([]block, 2*a.used)
+		copy(grown, a.slabs[0])
+		a.slabs[0] = grown
 	}
 	a.used++
 	return a.used
+}
+
+// bytes returns the memory of the slabs.
+func (a *arena) bytes() int {
+	if a.used == 0 {
+		return 0
+	}
+	return (len(a.slabs[0]) + (len(a.slabs)-1)*slabBlocks) * len(block{})
 }
 
 // append writes bytes to the end of a stream.
@@ -270,8 +304,9 @@ func (a *arena) append(s *stream, src []byte) {
 	if n == len(src) {
 		return
 	}
+	before := s.current
 	s.current = a.take()
-	b.link(s.current)
+	a.at(before).link(s.current)
 	s.used = uint8(copy(a.at(s.current)[:blockLen], src[n:]))
 }
 

@@ -182,7 +182,7 @@ func (r *Reader) snapshot(c *Container, s *Series, mint, maxt int64) {
 	defer mu.RUnlock()
 	r.erased = c.erased[s]
 	if c.cold != nil {
-		r.cold.copy(&r.late, c.cold, s, mint, maxt)
+		r.cold.copy(&r.tail, &r.late, c.cold, s, mint, maxt)
 		return
 	}
 	p := c.parts.of(s)

@@ -2,9 +2,12 @@ package ooo
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/histogram"
+
+	"github.com/rwsink/rwsink/chunkenc"
 )
 
 // Buffer holds late samples in order of arrival. A float sample without a start
@@ -57,19 +60,39 @@ func (b *Buffer) Float(t, st int64, v float64) {
 	}
 }
 
+// Run adds floats that are in order of time, no timestamp twice.
+func (b *Buffer) Run(s *chunkenc.Samples) {
+	n := len(s.T)
+	if n == 0 {
+		return
+	}
+	if len(s.ST) > 0 || b.ext != nil {
+		for i, t := range s.T {
+			st := int64(0)
+			if len(s.ST) > 0 {
+				st = s.ST[i]
+			}
+			b.Float(t, st, s.V[i])
+		}
+		return
+	}
+	if k := len(b.points); k == 0 {
+		b.min, b.max = s.T[0], s.T[n-1]
+	} else {
+		b.unsorted = b.unsorted || s.T[0] < b.points[k-1].t
+		b.min, b.max = min(b.min, s.T[0]), max(b.max, s.T[n-1])
+	}
+	b.points = slices.Grow(b.points, n)
+	for i, t := range s.T {
+		b.points = append(b.points, point{t, math.Float64bits(s.V[i])})
+	}
+}
+
 // Histogram adds a histogram sample at t: exactly one of h and fh is set. The
 // buffer keeps the object, which must not change any more.
 func (b *Buffer) Histogram(t, st int64, h *histogram.Histogram, fh *histogram.FloatHistogram) {
 	b.addPoint(t, 0)
 	b.addColumns(sample{st: st, h: h, fh: fh})
-}
-
-// Ahead loads what adding a sample touches first. What it returns says nothing.
-func (b *Buffer) Ahead() int64 {
-	if n := len(b.points); n > 0 {
-		return b.points[n-1].t
-	}
-	return 0
 }
 
 // Len returns the number of samples held, duplicates included.
