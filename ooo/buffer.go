@@ -60,31 +60,18 @@ func (b *Buffer) Float(t, st int64, v float64) {
 	}
 }
 
-// Run adds floats that are in order of time, no timestamp twice.
-func (b *Buffer) Run(s *chunkenc.Samples) {
-	n := len(s.T)
-	if n == 0 {
+// Run adds the samples of a run, which are in order of time, no timestamp twice. The
+// buffer keeps its histograms, which must not change any more.
+func (b *Buffer) Run(run *chunkenc.Samples) {
+	if run.Len() == 0 {
 		return
 	}
-	if len(s.ST) > 0 || b.ext != nil {
-		for i, t := range s.T {
-			st := int64(0)
-			if len(s.ST) > 0 {
-				st = s.ST[i]
-			}
-			b.Float(t, st, s.V[i])
-		}
+	if run.Kind == chunkenc.KindFloat && len(run.ST) == 0 && b.ext == nil {
+		b.addFloats(run.T, run.V)
 		return
 	}
-	if k := len(b.points); k == 0 {
-		b.min, b.max = s.T[0], s.T[n-1]
-	} else {
-		b.unsorted = b.unsorted || s.T[0] < b.points[k-1].t
-		b.min, b.max = min(b.min, s.T[0]), max(b.max, s.T[n-1])
-	}
-	b.points = slices.Grow(b.points, n)
-	for i, t := range s.T {
-		b.points = append(b.points, point{t, math.Float64bits(s.V[i])})
+	for i, t := range run.T {
+		b.add(t, sampleOf(run, i))
 	}
 }
 
@@ -219,6 +206,21 @@ func (b *Buffer) addPoint(t int64, bits uint64) {
 		b.min, b.max = min(b.min, t), max(b.max, t)
 	}
 	b.points = append(b.points, point{t, bits})
+}
+
+// addFloats adds floats in order of time, one at least, to a buffer that has no columns.
+func (b *Buffer) addFloats(ts []int64, vs []float64) {
+	first, last := ts[0], ts[len(ts)-1]
+	if n := len(b.points); n == 0 {
+		b.min, b.max = first, last
+	} else {
+		b.unsorted = b.unsorted || first < b.points[n-1].t
+		b.min, b.max = min(b.min, first), max(b.max, last)
+	}
+	b.points = slices.Grow(b.points, len(ts))
+	for i, t := range ts {
+		b.points = append(b.points, point{t, math.Float64bits(vs[i])})
+	}
 }
 
 // addColumns adds s to the columns that exist or that it needs; its point was added.

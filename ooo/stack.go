@@ -2,7 +2,6 @@ package ooo
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/rwsink/rwsink/chunkenc"
@@ -101,7 +100,7 @@ func (s *Stack) window(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 		// Where the rest has to be sorted anyway, it costs less to sort this with
 		// it, as what came first, than to merge the two.
 		for _, run := range s.base {
-			s.late.addRun(run)
+			s.late.Run(run)
 		}
 		s.free, s.base = append(s.free, s.base...), s.base[:0]
 	}
@@ -110,7 +109,7 @@ func (s *Stack) window(lo, hi int64, emit func(*chunkenc.Samples) error) error {
 			return err
 		}
 		err = l.Read(lo, hi, func(run *chunkenc.Samples) error {
-			s.late.addRun(run)
+			s.late.Run(run)
 			return nil
 		})
 	}
@@ -138,33 +137,4 @@ func (s *Stack) keep(run *chunkenc.Samples) {
 	dst.Reset(run.Kind)
 	dst.Append(run)
 	s.base = append(s.base, dst)
-}
-
-// addRun adds the samples of a run. Histogram objects are kept.
-func (b *Buffer) addRun(run *chunkenc.Samples) {
-	if run.Len() == 0 {
-		return
-	}
-	if run.Kind == chunkenc.KindFloat && len(run.ST) == 0 && b.ext == nil {
-		b.addFloats(run.T, run.V)
-		return
-	}
-	for i, t := range run.T {
-		b.add(t, sampleOf(run, i))
-	}
-}
-
-// addFloats adds floats in order of time, one at least, to a buffer that has no columns.
-func (b *Buffer) addFloats(ts []int64, vs []float64) {
-	first, last := ts[0], ts[len(ts)-1]
-	if n := len(b.points); n == 0 {
-		b.min, b.max = first, last
-	} else {
-		b.unsorted = b.unsorted || first < b.points[n-1].t
-		b.min, b.max = min(b.min, first), max(b.max, last)
-	}
-	b.points = slices.Grow(b.points, len(ts))
-	for i, t := range ts {
-		b.points = append(b.points, point{t, math.Float64bits(vs[i])})
-	}
 }
