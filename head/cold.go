@@ -20,11 +20,12 @@ import (
 //
 // The floats of a series wait in a stream, in order of arrival. In order of time, as
 // they come from a sender that catches up, they take few bytes there. Once coldPack of
-// them came late, all become chunks, which take half as much: so much more of a range
-// is there when it is flushed, and its block is that much denser. Chunks are kept in
-// order of arrival, too, and are merged by who reads them: merging several times gives
-// what merging once does. What a stream does not hold waits as rows, and what comes
-// after it, until these become chunks; histograms do not.
+// them came late, or they are coldStream, all become chunks, which take half as much: so
+// much more of a range is there when it is flushed, and its block is that much denser.
+// Chunks are kept in order of arrival, too, and are merged by who reads them: merging
+// several times gives what merging once does. What a stream does not hold, start
+// timestamps and histograms, waits as rows, and so does all that comes after it. Once
+// coldRows wait they become chunks, unless there are histograms among them.
 //
 // The chunks of all series stand one behind the other in pages, each after a header
 // with the place of the series' chunk before, from 1 on, and its own length. Pages never
@@ -48,9 +49,15 @@ type coldSeries struct {
 }
 
 const (
-	// coldPack is how many late samples make a chunk, unless chunks are to hold fewer. Of
-	// random times, ever more of them hardly take less each.
+	// coldPack is how many late samples of a stream make chunks of it, unless chunks are to
+	// hold fewer. Of random times, ever more of them hardly take less each.
 	coldPack = 128
+	// coldStream is how many samples a stream holds at most: who reads or erases one of them
+	// decodes all, with the head's lock. A day of one each 15 s is fewer.
+	coldStream = 8 * coldChunk
+	// coldRows is how many rows make a chunk: they take ten times a stream's bytes, and the
+	// memory of so many stays with each series and range.
+	coldRows = 32
 	// coldChunk is how many samples a chunk holds at most.
 	coldChunk = 1024
 	// coldPage is how many bytes of chunks a page holds.
@@ -105,11 +112,11 @@ func (c *coldSeries) waiting() int {
 	return c.rows.Len()
 }
 
-// pack makes chunks of a stream with many late samples, and of so many rows that are floats.
+// pack makes chunks of a stream that is long or has many late samples, and of as many rows
+// as make one, before which the stream came.
 func (a *applier) pack(r *coldRun, c *coldSeries) {
-	least := min(coldPack, a.target)
-	rows := c.waiting() >= least && c.rows.Floats()
-	if c.floats.n > 0 && (rows || int(c.floats.late) >= least) {
+	rows := c.waiting() >= min(coldRows, a.target) && c.rows.Floats()
+	if c.floats.n > 0 && (rows || c.floats.n >= coldStream || int(c.floats.late) >= min(coldPack, a.target)) {
 		a.late.Reset()
 		a.stream.late(&a.late, &c.floats, &r.arena, 0, nil, math.MinInt64, math.MaxInt64)
 		a.packAll(r, c, &a.late)
@@ -132,8 +139,8 @@ func (a *applier) packAll(r *coldRun, c *coldSeries, floats *ooo.Buffer) {
 	}
 }
 
-// packRun makes a chunk of a run of at most coldChunk floats, that came after the one at prev, and
-// returns its place.
+// packRun makes a chunk of a run of at most coldChunk floats, which came after the chunk
+// at prev, and returns its place.
 func (a *applier) packRun(r *coldRun, run *chunkenc.Samples, prev uint64) (at uint64) {
 	a.chunk = a.enc.AppendFloats(a.chunk[:0], run, false)
 	last := len(r.pages) - 1
@@ -182,9 +189,10 @@ type coldReader struct {
 	stream streamReader
 }
 
-// copy puts the samples of s where they are to be merged from. A stream in order of
-// time before which nothing came goes to runs, all of it; the others in [lo, hi] go to
-// late in order of arrival, where a chunk takes the place of all that it was made of.
+// copy puts the samples of s where they are to be merged from, both empty yet. Of chunks
+// and stream what is in order of time goes to runs, the stream whole; from the first
+// sample on that is not, the others in [lo, hi] go to late in order of arrival, where a
+// chunk takes the place of all that it was made of.
 func (c *coldReader) copy(runs *runList, late *ooo.Buffer, r *coldRun, s *Series, lo, hi int64) {
 	of := r.series.of(s)
 	if of == nil {
@@ -197,12 +205,20 @@ func (c *coldReader) copy(runs *runList, late *ooo.Buffer, r *coldRun, s *Series
 		at = prev
 	}
 	for i := range slices.Backward(c.chain) {
-		late.Run(c.decode(&c.chain[i], lo, hi))
+		run := c.decode(&c.chain[i], lo, hi)
+		if run.Len() > 0 && late.Len() == 0 && runs.endsBefore(run.T[0]) {
+			runs.next(run.Kind).Append(run)
+		} else {
+			late.Run(run)
+		}
 	}
 	switch {
 	case of.floats.n == 0:
-	case of.floats.late == 0 && of.last == 0:
-		c.stream.run(runs.next(chunkenc.KindFloat), &of.floats, &r.arena, 0)
+	case of.floats.late == 0 && late.Len() == 0 && runs.endsBefore(of.floats.firstTime(&r.arena, 0)):
+		run := runs.next(chunkenc.KindFloat)
+		n := len(run.T)
+		c.stream.run(run, &of.floats, &r.arena, 0)
+		appendStarts(run, n, nil)
 	default:
 		c.stream.late(late, &of.floats, &r.arena, 0, nil, lo, hi)
 	}

@@ -222,9 +222,9 @@ func TestCatchingUp(t *testing.T) {
 	}
 }
 
-// TestLongStreamIsPacked writes more of a series in order of time than one chunk of a
-// cold run holds, of values that take all their bytes, and then so many late ones
-// that all is packed.
+// TestLongStreamIsPacked writes more of a series in order of time than a stream of a cold
+// run holds, of values that take all their bytes, and then so many late ones that the rest
+// is packed, too.
 func TestLongStreamIsPacked(t *testing.T) {
 	const base = nowMs - 1000*int64(time.Hour/time.Millisecond)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -240,8 +240,12 @@ func TestLongStreamIsPacked(t *testing.T) {
 		}
 		p.stored(t, list...)
 		want.add(list...)
-		if got, _ := p.head.View().Size(p.series(0), math.MinInt64, math.MaxInt64); got != len(want[0]) {
+		got, packed := p.head.View().Size(p.series(0), math.MinInt64, math.MaxInt64)
+		if got != len(want[0]) {
 			t.Errorf("%d samples counted, %d written", got, len(want[0]))
+		}
+		if least := 8 * (got - 10_000); packed < least {
+			t.Errorf("%d bytes of %d samples are packed, want at least %d", packed, got, least)
 		}
 	}
 	p.holds(t, want)

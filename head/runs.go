@@ -35,6 +35,15 @@ func (l *runList) next(k chunkenc.Kind) *chunkenc.Samples {
 	return s
 }
 
+// endsBefore says whether all samples are older than t.
+func (l *runList) endsBefore(t int64) bool {
+	if len(l.list) == 0 {
+		return true
+	}
+	ts := l.list[len(l.list)-1].T
+	return len(ts) == 0 || ts[len(ts)-1] < t
+}
+
 // decode appends a chunk that this process sealed.
 func (l *runList) decode(d *chunkenc.Decoder, c *chunkenc.Chunk) {
 	if err := d.Decode(l.next(c.Kind()), c); err != nil {
