@@ -50,7 +50,7 @@ type committer struct {
 	suspect    bool
 	nowMs      int64      // of the group, by the wall clock
 	monoMs     int64      // of the group, by the monotonic clock
-	recent     *Container // open: that of the sample before, or nil
+	recent     *Container // open, or nil: where the next sample is looked for first
 	stats      committerStats
 }
 

@@ -20,8 +20,9 @@
 // A container holds an aligned range of time. Near, it has a part a series: a
 // stream of what is not sealed yet in order of arrival, sealed chunks, and late
 // samples that wait to be merged into those. Cold, when the range is long over,
-// it is a run of samples in order of arrival, packed by series. Freeze closes
-// containers for a flush, Drop lets go of them. Collect lets go of the series that nothing holds any more.
+// it has such a stream a series, and chunks of what was packed, both in order of
+// arrival. Freeze closes containers for a flush, Drop lets go of them. Collect lets
+// go of the series that nothing holds any more.
 //
 // What holds at any moment:
 //

@@ -29,7 +29,7 @@ type Head struct {
 	mu          sync.RWMutex
 	containers  atomic.Pointer[containerList]
 	collections atomic.Uint64 // counts what took series out of the identity table
-	coldBytes   atomic.Int64  // of the pages of cold runs
+	coldBytes   atomic.Int64  // of cold runs
 	roomWait    time.Duration // how long a request may wait for these to become fewer
 	holding     int           // how many series have samples in a container; the committer's
 	deletes     []Delete      // known before Replay; after it, those of the log

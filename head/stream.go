@@ -10,15 +10,16 @@ import (
 	"github.com/rwsink/rwsink/ooo"
 )
 
-// A stream holds the float samples of a part that are not sealed yet, in order
-// of arrival, each in 2 to 17 bytes:
+// A stream holds the float samples of a part, or of a series of a cold run, that are
+// not sealed yet, in order of arrival, each in 1 to 17 bytes:
 //
 //	code <1b> | time <0..8b> | value <0..8b>        bytes lowest first
 //
 // The low half of code says how many bytes the time takes: the zigzag of its
 // difference to what was expected, the newest timestamp so far plus the step
 // that led to it. So a sample that comes late costs some bytes and leaves no
-// trace in the next. The first sample's time counts from the container's start.
+// trace in the next. The first sample's time counts from its owner's start: a part's
+// container's, 0 in a cold run.
 //
 // The high half of code is the form of the value:
 //
@@ -65,8 +66,8 @@ var masks = [16]uint64{
 	0, 1<<8 - 1, 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<40 - 1, 1<<48 - 1, 1<<56 - 1, 1<<64 - 1,
 }
 
-// push appends a sample. newest is the newest timestamp of the stream, or where
-// the container starts when it is empty.
+// push appends a sample. newest is the newest timestamp of the stream, or its owner's
+// start when it is empty.
 func (s *stream) push(a *arena, newest, t int64, v float64) {
 	u := zigzag(t - newest - int64(s.step))
 	code := byte(bits.Len64(u)+7) / 8
@@ -140,8 +141,8 @@ func stepOf(d int64) int32 {
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// appendTo appends the samples in order of arrival to two columns. scratch is
-// memory for the bytes, and returned grown.
+// appendTo appends the samples in order of arrival to two columns. start is its owner's,
+// scratch is memory for the bytes, and returned grown.
 func (s *stream) appendTo(ts []int64, vs []float64, a *arena, start int64, scratch []byte) ([]int64, []float64, []byte) {
 	scratch = append(a.copy(scratch[:0], s), padding[:]...)
 	n := int(s.n)
@@ -205,8 +206,8 @@ type streamReader struct {
 	vals  []float64
 }
 
-// run appends the samples of a stream that is sorted to a run; start is what its first
-// time counts from.
+// run appends the samples of a stream that is sorted to a run, all but its column of
+// start timestamps.
 func (r *streamReader) run(dst *chunkenc.Samples, s *stream, a *arena, start int64) {
 	dst.T, dst.V, r.bytes = s.appendTo(dst.T, dst.V, a, start, r.bytes)
 }
