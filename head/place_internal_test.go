@@ -72,12 +72,16 @@ func partsOf(c *Container) (out []part) {
 	return out
 }
 
-// TestRefTable compares the table with a map.
+// TestRefTable compares the table with a map, of references near one another and as far
+// apart as they can be.
 func TestRefTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	table, want := refTable[part]{}, map[uint64]*part{}
 	for range 5000 {
-		s := &Series{ref: 1<<40 + rng.Uint64N(300)*(1+rng.Uint64N(2)*refPage)} // begins in the middle
+		s := &Series{ref: 1<<40 + rng.Uint64N(300)*(1+rng.Uint64N(2)*refNodePages*refPage)} // begins in the middle
+		if rng.IntN(10) == 0 {
+			s.ref = rng.Uint64() >> rng.IntN(64)
+		}
 		switch p := want[s.ref]; {
 		case table.of(s) != p:
 			t.Fatalf("part of %d", s.ref)
@@ -95,12 +99,16 @@ func TestRefTable(t *testing.T) {
 	if !maps.Equal(all, want) {
 		t.Fatalf("%d parts, want %d", len(all), len(want))
 	}
+	if n := table.bytes(); n > (refNodeBytes+refPageBytes+16*refGaps)*len(want) {
+		t.Errorf("%d parts take %d bytes", len(want), n)
+	}
+	if len(table.near) <= refNear || len(table.far) == 0 {
+		t.Errorf("%d nodes near and %d far try too little", len(table.near), len(table.far))
+	}
 	for _, ref := range slices.Collect(maps.Keys(want)) {
 		table.remove(&Series{ref: ref})
 	}
-	for _, node := range table.nodes {
-		if node != nil && *node != (refNode[part]{}) {
-			t.Error("empty pages are kept")
-		}
+	if n := table.bytes(); table.nodes != 0 || len(table.far) != 0 || n != 8*cap(table.near) {
+		t.Errorf("%d nodes and %d bytes are kept", table.nodes, n)
 	}
 }
