@@ -20,8 +20,8 @@ import (
 //
 // The floats of a series wait in a stream, in order of arrival. In order of time, as
 // they come from a sender that catches up, they take few bytes there. Once coldPack of
-// them came late, or they are coldStream, all become chunks, which take half as much: so
-// much more of a range is there when it is flushed, and its block is that much denser.
+// them came late, or they are coldStream, they become a chunk, which takes half as much:
+// so much more of a range is there when it is flushed, and its block is that much denser.
 // Chunks are kept in order of arrival, too, and are merged by who reads them: merging
 // several times gives what merging once does. What a stream does not hold, start
 // timestamps and histograms, waits as rows, and so does all that comes after it. Once
@@ -49,17 +49,15 @@ type coldSeries struct {
 }
 
 const (
-	// coldPack is how many late samples of a stream make chunks of it, unless chunks are to
+	// coldPack is how many late samples of a stream make a chunk of it, unless chunks are to
 	// hold fewer. Of random times, ever more of them hardly take less each.
 	coldPack = 128
 	// coldStream is how many samples a stream holds at most: who reads or erases one of them
-	// decodes all, with the head's lock. A day of one each 15 s is fewer.
-	coldStream = 8 * coldChunk
+	// decodes all, with the head's lock; and chunks of more take little less each.
+	coldStream = 1024
 	// coldRows is how many rows make a chunk: they take ten times a stream's bytes, and the
 	// memory of so many stays with each series and range.
 	coldRows = 32
-	// coldChunk is how many samples a chunk holds at most.
-	coldChunk = 1024
 	// coldPage is how many bytes of chunks a page holds.
 	coldPage = 64 << 10
 	// coldHeader is what stands before a chunk: 6 bytes of place, 2 of length.
@@ -112,34 +110,24 @@ func (c *coldSeries) waiting() int {
 	return c.rows.Len()
 }
 
-// pack makes chunks of a stream that is long or has many late samples, and of as many rows
-// as make one, before which the stream came.
+// pack makes a chunk of a stream that is long or has many late samples, and one of as many
+// rows as make one, before which the stream came.
 func (a *applier) pack(r *coldRun, c *coldSeries) {
 	rows := c.waiting() >= min(coldRows, a.target) && c.rows.Floats()
 	if c.floats.n > 0 && (rows || c.floats.n >= coldStream || int(c.floats.late) >= min(coldPack, a.target)) {
 		a.late.Reset()
 		a.stream.late(&a.late, &c.floats, &r.arena, 0, nil, math.MinInt64, math.MaxInt64)
-		a.packAll(r, c, &a.late)
+		c.last = a.packRun(r, a.merge(nil, &a.late)[0], c.last)
 		r.arena.clear(&c.floats)
 		c.newest = 0
 	}
 	if rows {
-		a.packAll(r, c, c.rows)
+		c.last = a.packRun(r, a.merge(nil, c.rows)[0], c.last)
 		c.rows.Reset()
 	}
 }
 
-// packAll makes chunks of floats, which are no longer in their order then.
-func (a *applier) packAll(r *coldRun, c *coldSeries, floats *ooo.Buffer) {
-	for run := *a.merge(nil, floats)[0]; run.Len() > 0; {
-		n := min(run.Len(), coldChunk)
-		piece := run.Slice(0, n)
-		c.last = a.packRun(r, &piece, c.last)
-		run = run.Slice(n, run.Len())
-	}
-}
-
-// packRun makes a chunk of a run of at most coldChunk floats, which came after the chunk
+// packRun makes a chunk of a run of floats, at most coldStream, which came after the chunk
 // at prev, and returns its place.
 func (a *applier) packRun(r *coldRun, run *chunkenc.Samples, prev uint64) (at uint64) {
 	a.chunk = a.enc.AppendFloats(a.chunk[:0], run, false)

@@ -78,7 +78,7 @@ func TestRefTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	table, want := refTable[part]{}, map[uint64]*part{}
 	for range 5000 {
-		s := &Series{ref: 1<<40 + rng.Uint64N(300)*(1+rng.Uint64N(2)*refNodePages*refPage)} // begins in the middle
+		s := &Series{ref: 1<<40 + rng.Uint64N(300)*(1+rng.Uint64N(2)*refNodeSpan)} // begins in the middle
 		if rng.IntN(10) == 0 {
 			s.ref = rng.Uint64() >> rng.IntN(64)
 		}
@@ -99,16 +99,13 @@ func TestRefTable(t *testing.T) {
 	if !maps.Equal(all, want) {
 		t.Fatalf("%d parts, want %d", len(all), len(want))
 	}
-	if n := table.bytes(); n > (refNodeBytes+refPageBytes+16*refGaps)*len(want) {
+	if n := table.bytes(); n > (refNodeBytes+refPageBytes)*len(want) {
 		t.Errorf("%d parts take %d bytes", len(want), n)
-	}
-	if len(table.near) <= refNear || len(table.far) == 0 {
-		t.Errorf("%d nodes near and %d far try too little", len(table.near), len(table.far))
 	}
 	for _, ref := range slices.Collect(maps.Keys(want)) {
 		table.remove(&Series{ref: ref})
 	}
-	if n := table.bytes(); table.nodes != 0 || len(table.far) != 0 || n != 8*cap(table.near) {
-		t.Errorf("%d nodes and %d bytes are kept", table.nodes, n)
+	if n := table.bytes(); n != 0 || len(table.nodes) != len(table.numbers) {
+		t.Errorf("%d nodes of %d numbers, %d bytes, are kept", len(table.nodes), len(table.numbers), n)
 	}
 }
