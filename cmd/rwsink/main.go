@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
@@ -26,7 +27,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	log := promslog.Config{Writer: stderr}
 	logFlags(app, &log)
 
-	serveCmd := app.Command("serve", "Receive and serve. The default.").Default()
+	serveCmd := app.Command("serve", "Receive and serve. The default; serve --help explains its flags.").Default()
 	cfg := serveFlags(serveCmd)
 
 	dumpCmd := app.Command("dump", "Print one of rwsink's files, field by field.")
@@ -49,7 +50,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 
 	cmd, err := app.Parse(args)
 	if err != nil {
-		return fmt.Errorf("%w, try --help", err)
+		return fmt.Errorf("%w, try %s", err, helpOf(args))
 	}
 	if run, ok := benchRuns[cmd]; ok {
 		return runBench(run, stdout, stderr)
@@ -72,6 +73,15 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	panic("BUG: command " + cmd + " is not wired")
+}
+
+// helpOf is the help that names the flags in the arguments: those before any
+// command are flags of serve, which plain --help does not list.
+func helpOf(args []string) string {
+	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		return "serve --help"
+	}
+	return "--help"
 }
 
 // versionText is what rwsink version prints; make build sets the version, go run does not.

@@ -115,6 +115,15 @@ func TestDumpDamaged(t *testing.T) {
 	}
 }
 
+// TestHelpNamed wants an error of the command line to name the help that lists the flag.
+func TestHelpNamed(t *testing.T) {
+	for arg, want := range map[string]string{"--retention=3d": "try serve --help", "foo": "try --help", "check": "try --help"} {
+		if _, err := output(arg); err == nil || !strings.HasSuffix(err.Error(), ", "+want) {
+			t.Errorf("%s: %v, want %s", arg, err, want)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	form := regexp.MustCompile(`^rwsink \S+, revision \S+, go1\S+, \w+/\w+\n$`)
 	if got, err := output("version"); err != nil || !form.MatchString(got) {
