@@ -69,10 +69,10 @@ func (g *gate) turnAway(at place, t int64, series func() string) {
 		g.outside++
 	case t < g.oldest:
 		g.tooOld++
-		name(g.tooOld, fmt.Sprintf("timestamp %d (%s) is older than retention keeps (%s)", t, clock(t), clock(g.oldest)))
+		name(g.tooOld, fmt.Sprintf("timestamp %d (%s) is older than --storage.retention.time keeps (%s)", t, clock(t), clock(g.oldest)))
 	case t > g.newest:
 		g.tooNew++
-		name(g.tooNew, fmt.Sprintf("timestamp %d (%s) is further in the future than max-future lets in (%s)", t, clock(t), clock(g.newest)))
+		name(g.tooNew, fmt.Sprintf("timestamp %d (%s) is further in the future than --limits.max-future lets in (%s)", t, clock(t), clock(g.newest)))
 	}
 }
 

@@ -318,7 +318,7 @@ func (m *importer) ranges() []int64 {
 			return true
 		case hi < m.gate.oldest:
 			m.gate.tooOld += n
-			m.gate.say(fmt.Sprintf("%s: all %d samples, the newest of %s, are older than retention keeps (%s)", b.dir, n, clock(hi), clock(m.gate.oldest)))
+			m.gate.say(fmt.Sprintf("%s: all %d samples, the newest of %s, are older than --storage.retention.time keeps (%s)", b.dir, n, clock(hi), clock(m.gate.oldest)))
 			return true
 		}
 		all := begins
