@@ -184,8 +184,11 @@ func (f jsonFloat) MarshalJSON() ([]byte, error) {
 func (f *jsonFloat) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] != '"' {
 		v, err := strconv.ParseFloat(string(data), 64)
+		if err != nil {
+			return fmt.Errorf("%.32q is not a number", data)
+		}
 		*f = jsonFloat(v)
-		return err
+		return nil
 	}
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {

@@ -202,7 +202,7 @@ func (m *metricsReader) parse(from, to int) (n int, bad, err error) {
 		entry, err := p.Next()
 		switch {
 		case err != nil:
-			return n, err, nil
+			return n, inWords(err), nil
 		case entry == textparse.EntryType:
 			if !bytes.HasPrefix(line, typePrefix) {
 				return n, errors.New("not a TYPE line"), nil
@@ -222,6 +222,14 @@ func (m *metricsReader) parse(from, to int) (n int, bad, err error) {
 		}
 	}
 	return n, nil, nil
+}
+
+// inWords says what the parser found where a number was wanted; its other errors say that themselves.
+func inWords(err error) error {
+	if num := (*strconv.NumError)(nil); errors.As(err, &num) {
+		return fmt.Errorf("%.32q is not a number", num.Num)
+	}
+	return err
 }
 
 // sample takes one sample; rest is what stands behind the series.

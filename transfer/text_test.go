@@ -177,9 +177,12 @@ func TestOpenMetricsRefuses(t *testing.T) {
 		"m 1 1700000000\n# EOF":                "",
 		"\x1f\x8bnot packed":                   "gzip",
 		"# TYPE m histogram\n0\n\x00\n# EOF\n": "NUL",
+		"m x 1700000000\n# EOF\n":              `"x" is not a number`,
+		"m 1e999 1700000000\n# EOF\n":          `"1e999" is not a number`,
+		"m 1 y\n# EOF\n":                       `"y" is not a number`,
 	} {
 		out, said, _ := importText(t, transfer.OpenMetrics, text)
-		if got := strings.Join(said, "\n"); !strings.Contains(got, want) || out.Refused() != (want != "") {
+		if got := strings.Join(said, "\n"); !strings.Contains(got, want) || out.Refused() != (want != "") || strings.Contains(got, "strconv") {
 			t.Errorf("%q: %s %q, want %q", text, out, got, want)
 		}
 	}
@@ -209,6 +212,7 @@ func TestJSONRefuses(t *testing.T) {
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1}],"timestamps":[1]}`, "count_int and count_float"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":5}],"timestamps":[1]}`, "histogram 0"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":0,"counts":[]}],"timestamps":[1]}`, "counts"},
+		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1e999,"count_int":0}],"timestamps":[1]}`, `"1e999" is not a value`},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":99,"sum":1,"count_int":0}],"timestamps":[1]}`, "schema"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":0,"zero_threshold":-1}],"timestamps":[1]}`, "zero threshold"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":0,"positive_spans":[[0,4294967296]]}],"timestamps":[1]}`, "span"},

@@ -87,8 +87,8 @@ func (d *dumper) damage(offset int64, err error) {
 	d.print("damage at %d: %v", offset, err)
 }
 
-// when prints a timestamp.
-func when(t int64) string {
+// When prints a timestamp in Unix milliseconds, and as a time.
+func When(t int64) string {
 	return fmt.Sprintf("%d (%s)", t, time.UnixMilli(t).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
@@ -108,14 +108,14 @@ func (d *dumper) json(b []byte) error {
 		return damaged(d.path, 0, errors.New("neither rwsink.json nor meta.json of a block"))
 	}
 	d.print("meta of block %s, version %d", meta.ULID, meta.Version)
-	d.print("from %s to %s, which is not included", when(meta.MinTime), when(meta.MaxTime))
+	d.print("from %s to %s, which is not included", When(meta.MinTime), When(meta.MaxTime))
 	d.print("%d series, %d chunks, %d samples, %d tombstones", meta.Stats.NumSeries, meta.Stats.NumChunks, meta.Stats.NumSamples, meta.Stats.NumTombstones)
 	d.print("compaction level %d", meta.Compaction.Level)
 	for _, h := range meta.Compaction.Hints {
 		d.print("hint %s", h)
 	}
 	for _, s := range meta.Compaction.Sources {
-		d.print("source %s, of %s", s, when(int64(s.Time())))
+		d.print("source %s, of %s", s, When(int64(s.Time())))
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (d *dumper) info(b []byte) error {
 		d.print("no delete up to frame %d means it", info.Deletes)
 	}
 	for _, r := range info.Logs {
-		d.print("holds the log from %s to %s, frames %d to %d", when(r.MinT), when(r.MaxT), r.From+1, r.To)
+		d.print("holds the log from %s to %s, frames %d to %d", When(r.MinT), When(r.MaxT), r.From+1, r.To)
 	}
 	d.print("encodings %s", strings.Join(info.Encodings, ", "))
 	for _, f := range info.Files {
@@ -235,7 +235,7 @@ func (d *dumper) index(b index.ByteSlice) (err error) {
 		d.print("series %d at %d: %s", all.At(), offset, builder.Labels())
 		for _, m := range metas {
 			segment, at := chunks.BlockChunkRef(m.Ref).Unpack()
-			d.print("  chunk at %d of %s, from %s to %s", at, filepath.Base(segmentName(segment)), when(m.MinTime), when(m.MaxTime))
+			d.print("  chunk at %d of %s, from %s to %s", at, filepath.Base(segmentName(segment)), When(m.MinTime), When(m.MaxTime))
 		}
 	}
 	return index.ReadPostingsOffsetTable(b, toc.PostingsTable, func(name, value []byte, offset uint64, _ int) error {
@@ -265,7 +265,7 @@ func (d *dumper) tombstones(b []byte) error {
 	d.print("tombstones, version %d, %d bytes", b[4], len(b))
 	return stones.Iter(func(ref storage.SeriesRef, in tombstones.Intervals) error {
 		for _, i := range in {
-			d.print("series %d: from %s to %s", ref, when(i.Mint), when(i.Maxt))
+			d.print("series %d: from %s to %s", ref, When(i.Mint), When(i.Maxt))
 		}
 		return nil
 	})
