@@ -290,13 +290,14 @@ func (a *applier) runsOf(p *part, i int, take func(from, dst *ooo.Buffer, lo, hi
 	if p.lateLen() > 0 {
 		take(&p.ext.late, &a.probe, lo, p.maxT)
 	}
-	if a.probe.Len() == 0 {
-		return runs.list
-	}
 	return a.merge(runs.list, &a.probe)
 }
 
+// merge returns runs with the late samples merged in, if there are any.
 func (a *applier) merge(runs []*chunkenc.Samples, late *ooo.Buffer) []*chunkenc.Samples {
+	if late.Len() == 0 {
+		return runs
+	}
 	out, stats := a.merger.Merge(runs, late)
 	a.stats.merges++
 	a.stats.duplicates += stats.Duplicates

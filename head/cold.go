@@ -131,17 +131,37 @@ func (a *applier) pack(r *coldRun, c *coldSeries) {
 // at prev, and returns its place.
 func (a *applier) packRun(r *coldRun, run *chunkenc.Samples, prev uint64) (at uint64) {
 	a.chunk = a.enc.AppendFloats(a.chunk[:0], run, false)
+	return r.put(a.chunk, prev)
+}
+
+// repack makes a chunk of what is left of the one at a place, there if it fits, and
+// returns its place. What it was made of is no longer needed.
+func (a *applier) repack(r *coldRun, run *chunkenc.Samples, at uint64) uint64 {
+	a.chunk = a.enc.AppendFloats(a.chunk[:0], run, false)
+	data := r.from(at)
+	header := binary.BigEndian.Uint64(data)
+	prev, n := header>>16, uint64(len(a.chunk))
+	if n > header&math.MaxUint16 {
+		return r.put(a.chunk, prev)
+	}
+	binary.BigEndian.PutUint64(data, prev<<16|n)
+	copy(data[coldHeader:], a.chunk)
+	return at
+}
+
+// put copies a chunk, which came after the one at prev, and returns its place.
+func (r *coldRun) put(chunk []byte, prev uint64) (at uint64) {
 	last := len(r.pages) - 1
 	if last < 0 {
 		r.pages, last = append(r.pages, nil), 0
-	} else if len(r.pages[last])+coldHeader+len(a.chunk) > coldPage {
+	} else if len(r.pages[last])+coldHeader+len(chunk) > coldPage {
 		r.pages, last = append(r.pages, make([]byte, 0, coldPage)), last+1
 		r.bytes += coldPage
 	}
 	page := r.pages[last]
 	at, before := uint64(last)*coldPage+uint64(len(page))+1, cap(page)
-	page = binary.BigEndian.AppendUint64(page, prev<<16|uint64(len(a.chunk)))
-	page = append(page, a.chunk...)
+	page = binary.BigEndian.AppendUint64(page, prev<<16|uint64(len(chunk)))
+	page = append(page, chunk...)
 	r.bytes += cap(page) - before
 	r.pages[last] = page
 	return at
@@ -225,8 +245,8 @@ func (c *coldReader) decode(chunk *chunkenc.Chunk, lo, hi int64) *chunkenc.Sampl
 }
 
 // eraseCold takes the samples of s in [lo, hi] out of a run and says whether none
-// is left. What is left of a chunk is a new one in its place among those of s; the
-// bytes of the old one stay until the run goes.
+// is left. What is left of a chunk takes its place, or, where it does not fit, its place
+// among those of s; the bytes of the old one stay until the run goes then.
 func (a *applier) eraseCold(r *coldRun, s *Series, lo, hi int64) (empty bool) {
 	c := r.series.of(s)
 	a.eraseStream(r, c, lo, hi)
@@ -243,7 +263,7 @@ func (a *applier) eraseCold(r *coldRun, s *Series, lo, hi int64) (empty bool) {
 			left = prev
 			run := a.cold.decode(&chunk, math.MinInt64, math.MaxInt64)
 			if run.Cut(lo, hi); run.Len() > 0 {
-				left = a.packRun(r, run, prev)
+				left = a.repack(r, run, at)
 			}
 			if newer == 0 {
 				c.last = left

@@ -295,9 +295,6 @@ func (f *finisher) coldSeries(c *Container, s *Series) []chunkenc.Chunk {
 	runs := a.runs.reset()
 	a.cold.copy(runs, &a.late, c.cold, s, math.MinInt64, math.MaxInt64)
 	f.out = f.out[:0]
-	if a.late.Len() == 0 {
-		return f.sealAll(runs.list)
-	}
 	return f.sealAll(a.merge(runs.list, &a.late))
 }
 

@@ -213,6 +213,7 @@ func TestJSONRefuses(t *testing.T) {
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":5}],"timestamps":[1]}`, "histogram 0"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":0,"counts":[]}],"timestamps":[1]}`, "counts"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1e999,"count_int":0}],"timestamps":[1]}`, `"1e999" is not a value`},
+		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":true,"count_int":0}],"timestamps":[1]}`, `"true" is not a number`},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":99,"sum":1,"count_int":0}],"timestamps":[1]}`, "schema"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":0,"zero_threshold":-1}],"timestamps":[1]}`, "zero threshold"},
 		{`{"metric":{"__name__":"m"},"histograms":[{"schema":3,"sum":1,"count_int":0,"positive_spans":[[0,4294967296]]}],"timestamps":[1]}`, "span"},

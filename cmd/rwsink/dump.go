@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/rwsink/rwsink/chunkenc"
 	"github.com/rwsink/rwsink/store"
@@ -24,19 +22,13 @@ const longestHead = 64
 // begins with its encoding, other files with theirs; a segment of the log
 // is known by its name, too, so that one with a damaged beginning is printed.
 func dump(w io.Writer, name string) error {
-	err := dumpFile(w, name)
-	var ofSystem *os.PathError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &ofSystem) && ofSystem.Path == name:
-		err = ofSystem.Err
-	case strings.HasPrefix(err.Error(), name+":"), strings.HasPrefix(err.Error(), name+" "): // it says itself where
-		return fmt.Errorf("dump %w", err)
+	if err := dumpFile(w, name); err != nil {
+		return fmt.Errorf("dump: %w", err)
 	}
-	return fmt.Errorf("dump %s: %w", name, err)
+	return nil
 }
 
+// dumpFile is dump; its errors name the file.
 func dumpFile(w io.Writer, name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -44,7 +36,7 @@ func dumpFile(w io.Writer, name string) error {
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return errors.New("is a directory, want a file: rwsink check looks through a data directory")
+		return fmt.Errorf("%s is a directory, want a file: rwsink check looks through a data directory", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, longestHead))
 	if err != nil {
@@ -60,11 +52,14 @@ func dumpFile(w io.Writer, name string) error {
 		return wal.Dump(w, name)
 	}
 	if len(data) == 0 || chunkenc.Encoding(data[0]) < chunkenc.EncTime || chunkenc.Encoding(data[0]) > chunkenc.EncFloatHistogram {
-		return errors.New("neither a segment of the log, nor a file of a block, nor a chunk")
+		return fmt.Errorf("%s: neither a segment of the log, nor a file of a block, nor a chunk", name)
 	}
 	rest, err := io.ReadAll(io.LimitReader(f, maxChunkFile))
 	if err != nil {
 		return err
 	}
-	return chunkenc.Dump(w, append(data, rest...))
+	if err := chunkenc.Dump(w, append(data, rest...)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
